@@ -1,0 +1,10 @@
+//! Staffetta.
+
+pub mod limits;
+pub mod model;
+pub mod time;
+
+pub mod cli;
+pub mod net;
+pub mod state;
+pub mod wire;

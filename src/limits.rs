@@ -1,0 +1,170 @@
+//! Every bound and deadline of the relay, each with its reason.
+//!
+//! Nothing in the relay grows, waits or repeats without a number from this page. Tests take the
+//! struct and shorten what they wait for; the production values are asserted on their own, below.
+//!
+//! The worst case of memory is the sum in [`Limits::memory_bytes_max`]; `staffetta check` prints it
+//! against the configured `limits.memory`.
+
+use crate::time::Duration;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// All bounds. Bytes unless the name says otherwise; the name's last word is the unit.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    // Configuration and documents.
+    /// Config file. A hundred slots and keys take 20 KiB.
+    pub config_bytes_max: usize,
+    /// Slots per relay: each costs a snapshot and, later, an upstream session.
+    pub slots_max: usize,
+    /// Client keys per relay: an unknown key is compared with every one.
+    pub keys_max: usize,
+    /// A credential as it arrives: our own token is under 400 bytes, IBM's are about 1,200.
+    pub credential_bytes_max: usize,
+    /// Seed file. Held whole while it is read, and dropped afterwards.
+    pub seed_bytes_max: usize,
+    /// One slot's document: the size that an operator may push, and that an SDK still reads at once.
+    pub document_bytes_max: usize,
+    /// Nesting of a JSON document. IBM's documents nest 9 deep; JSON-valued flags add their own.
+    pub json_depth_max: usize,
+    /// Features, properties or segments of one document.
+    pub items_max: usize,
+
+    // Connections.
+    /// SDK connections served at once, unless the config says otherwise.
+    pub connections_max: usize,
+    /// Connections over the limit that are still told 503 rather than left to guess.
+    pub lobby_max: usize,
+    /// Admin connections at once: a person, a scraper and a monitor, twice over.
+    pub admin_connections_max: usize,
+    /// TLS handshakes in flight: each costs about 40 KiB and 1 ms of the only thread.
+    pub handshakes_max: usize,
+    /// Backlog of a listening socket; a reconnecting fleet arrives in one second.
+    pub listen_backlog: i32,
+    /// After `accept` failed for want of descriptors: long enough not to spin, short enough to miss nothing.
+    pub accept_pause: Duration,
+
+    // One request.
+    /// Request line and headers. Browsers send 1 KiB, IBM tokens add 1.5 KiB.
+    pub head_bytes_max: usize,
+    /// Header fields of one request.
+    pub headers_max: usize,
+    /// Chunk-size line with its extension.
+    pub chunk_line_bytes_max: usize,
+    /// Request body that is kept: a Rust SDK sends all usage of ten minutes in one.
+    pub body_bytes_max: usize,
+    /// Request body that is read and thrown away before the connection is given up.
+    pub body_drain_bytes_max: usize,
+    /// From the first byte of a request to the end of its head; also the TLS handshake.
+    pub head_timeout: Duration,
+    /// From the end of the head to the end of the body.
+    pub body_timeout: Duration,
+    /// Idle keep-alive. SDKs poll and post within 90 s on one connection; a proxy's usual 60 s would cut them.
+    pub idle_timeout: Duration,
+    /// After a refusal that leaves unread input: read on this long so that the answer is not lost to a reset.
+    pub linger_timeout: Duration,
+
+    // Streams.
+    /// A client whose socket took not one byte for this long is reset.
+    pub stall_timeout: Duration,
+    /// `test message` and the SSE comment. Rust SDKs wait 65 s, Node's and Ruby's 120 s.
+    pub heartbeat_interval: Duration,
+    /// Control frames waiting for one client (pong, heartbeat, close); a constant of the queue's type.
+    pub controls_max: usize,
+    /// Snapshots of one slot alive at once: the newest and those still being written to slow clients.
+    pub snapshots_alive_max: usize,
+    /// A WebSocket message from a client. SDKs send none at all.
+    pub websocket_message_bytes_max: usize,
+    /// After our close frame, how long the peer may take to answer it.
+    pub close_timeout: Duration,
+    /// Unsent bytes that the kernel keeps for one socket (`TCP_NOTSENT_LOWAT`).
+    pub socket_notsent_bytes: u32,
+    /// Clients written to in one go before other tasks get their turn.
+    pub fanout_batch: usize,
+    /// The base of the `retry:` that SSE clients are told; each gets up to twice this.
+    pub sse_retry: Duration,
+
+    // Events from clients.
+    /// Usage and analytics bodies waiting for delivery.
+    pub events_bytes_max: usize,
+    /// What a compressed request body may grow to.
+    pub inflated_bytes_max: usize,
+
+    // Access.
+    /// Verified tokens remembered, so that a signature is checked once and not per request.
+    pub tokens_max: usize,
+    /// Wrong keys on the token path within `wrong_keys_window` before answers become 429.
+    pub wrong_keys_max: u32,
+    pub wrong_keys_window: Duration,
+    /// What a client without data is told to wait (`Retry-After`).
+    pub retry_after: Duration,
+
+    // Housekeeping.
+    /// How often the seed file is looked at.
+    pub seed_interval: Duration,
+    /// A seed that keeps being refused is reported again after this long.
+    pub seed_repeat_interval: Duration,
+    /// From SIGTERM to exit; half of systemd's own patience in our unit.
+    pub drain_timeout: Duration,
+    /// Jobs that wait for the disk.
+    pub disk_jobs_max: usize,
+    /// Longest time that an admin command waits for the relay's answer.
+    pub admin_timeout: Duration,
+}
+
+impl Limits {
+    /// The values that ship.
+    pub const PRODUCTION: Limits = Limits {
+        config_bytes_max: MIB,
+        slots_max: 256,
+        keys_max: 256,
+        credential_bytes_max: 4 * KIB,
+        seed_bytes_max: 16 * MIB,
+        document_bytes_max: 4 * MIB,
+        json_depth_max: 64,
+        items_max: 10_000,
+        connections_max: 1024,
+        lobby_max: 64,
+        admin_connections_max: 16,
+        handshakes_max: 32,
+        listen_backlog: 4096,
+        accept_pause: Duration::from_millis(50),
+        head_bytes_max: 8 * KIB,
+        headers_max: 64,
+        chunk_line_bytes_max: 256,
+        body_bytes_max: 256 * KIB,
+        body_drain_bytes_max: MIB,
+        head_timeout: Duration::from_secs(5),
+        body_timeout: Duration::from_secs(30),
+        idle_timeout: Duration::from_secs(95),
+        linger_timeout: Duration::from_secs(1),
+        stall_timeout: Duration::from_secs(180),
+        heartbeat_interval: Duration::from_secs(25),
+        controls_max: 4,
+        snapshots_alive_max: 4,
+        websocket_message_bytes_max: 4 * KIB,
+        close_timeout: Duration::from_secs(5),
+        socket_notsent_bytes: 16 * KIB as u32,
+        fanout_batch: 64,
+        sse_retry: Duration::from_secs(2),
+        events_bytes_max: 512 * KIB,
+        inflated_bytes_max: MIB,
+        tokens_max: 1024,
+        wrong_keys_max: 20,
+        wrong_keys_window: Duration::from_secs(10),
+        retry_after: Duration::from_secs(5),
+        seed_interval: Duration::from_secs(2),
+        seed_repeat_interval: Duration::from_secs(600),
+        drain_timeout: Duration::from_secs(5),
+        disk_jobs_max: 16,
+        admin_timeout: Duration::from_secs(30),
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits::PRODUCTION
+    }
+}

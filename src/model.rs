@@ -1,0 +1,188 @@
+//! The nouns that every room shares.
+//!
+//! `state` and `wire` know nothing of each other; what passes between them is declared here: which
+//! slot, which version of which snapshot, where it came from, and why something was turned away.
+//! No rules live here, except what makes a value of one of these types valid.
+
+use bytes::Bytes;
+use std::fmt;
+
+/// An identifier of the service: collection, environment, feature, property or segment.
+///
+/// Source: the service's own rule for ids (letters, digits, `.`, `-`, `_`). SDKs paste ids into URLs
+/// without escaping them, so anything wider would not arrive.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(Box<str>);
+
+impl Id {
+    /// Longest id, in bytes. The service's ids are far shorter; the bound keeps paths and logs small.
+    pub const LENGTH_MAX: usize = 128;
+
+    /// Takes `text` if it is an id.
+    pub fn new(text: &str) -> Option<Id> {
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let fits = (1..=Id::LENGTH_MAX).contains(&text.len());
+        (fits && text.bytes().all(legal)).then(|| Id(text.into()))
+    }
+
+    /// The id as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// The name of a slot: one collection in one environment, the unit that is cached and fanned out.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotKey {
+    pub collection: Id,
+    pub environment: Id,
+}
+
+impl SlotKey {
+    /// Reads `collection/environment`.
+    pub fn parse(text: &str) -> Option<SlotKey> {
+        let (collection, environment) = text.split_once('/')?;
+        Some(SlotKey {
+            collection: Id::new(collection)?,
+            environment: Id::new(environment)?,
+        })
+    }
+}
+
+impl fmt::Display for SlotKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.collection, self.environment)
+    }
+}
+
+/// Position of a slot in the configuration; stable for the life of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SlotIndex(pub u16);
+
+/// Position of a client key in the table of keys of this process; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyIndex(pub u32);
+
+/// Counts the snapshots that a slot has published since the process started, from 1.
+///
+/// Not a revision of the content: two relays give the same document different versions. What is
+/// comparable between processes is the [`Digest`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u64);
+
+impl fmt::Display for Version {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// SHA-256 over the canonical content of a document: equal for documents that differ in key order
+/// or white space only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
+            write!(formatter, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a snapshot came from; the value of `X-Config-Source`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Seed,
+}
+
+impl Source {
+    /// As it is written in headers, status and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Source::Seed => "seed",
+        }
+    }
+}
+
+/// How many things a snapshot holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub features: u32,
+    pub properties: u32,
+    pub segments: u32,
+}
+
+/// One validated document for one slot. Immutable; everything that is served derives from it.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// The document in the SDK form: the environment at index 0, this collection's features and
+    /// properties only, referenced segments only. UTF-8 JSON.
+    pub json: Bytes,
+    /// Digest of the canonical content of `json`.
+    pub digest: Digest,
+    pub counts: Counts,
+    /// How many `rollout_percentage` keys the relay filled in, because the source left them out.
+    pub rollouts_filled: u32,
+}
+
+/// A decision to turn a request away. Nobody's fault by itself; `wire::reject` maps each to its
+/// status, and there is no other place that chooses a status for a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reject {
+    /// No credential, or one that belongs to no configured key.
+    WrongKey,
+    /// The key is unknown, but some configured key could not be read: it may be that one.
+    KeysUnreadable,
+    /// The key is known and may not use this slot.
+    SlotNotAllowed,
+    /// The path is none of ours.
+    UnknownPath,
+    /// The path is right and its instance guid is another one's.
+    UnknownInstance,
+    /// The collection and environment are not configured here.
+    UnknownSlot,
+    /// The path is ours and the method is not.
+    MethodNotAllowed,
+    /// The slot is configured and has no snapshot yet.
+    NoSnapshot,
+    /// Too many wrong keys from this side lately.
+    Throttled,
+    /// The connection limit is reached.
+    Overloaded,
+    /// The relay is shutting down.
+    Draining,
+    /// The body is larger than its bound.
+    BodyTooLarge,
+    /// The body cannot be read as what the path takes.
+    MalformedBody,
+    /// `CONNECT` to a name that is not on the list.
+    TunnelRefused,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_what_survives_in_a_url() {
+        assert!(Id::new("fast-checkout_1.2").is_some());
+        for bad in ["", "a b", "a/b", "a%20", "é", &"x".repeat(129)] {
+            assert!(Id::new(bad).is_none(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn slot_keys_print_as_they_are_read() {
+        let key = SlotKey::parse("inventory/dev").unwrap();
+        assert_eq!(key.to_string(), "inventory/dev");
+        assert!(SlotKey::parse("inventory").is_none());
+        assert!(SlotKey::parse("a/b/c").is_none());
+    }
+}

@@ -1,0 +1,1 @@
+//! I/O: waits, never decides.
