@@ -75,6 +75,8 @@ pub struct Limits {
     pub controls_max: usize,
     /// Snapshots of one slot alive at once: the newest and those still being written to slow clients.
     pub snapshots_alive_max: usize,
+    /// A WebSocket that opens within this of a change is told of it: Node fetches, waits 2 s, then opens.
+    pub change_grace: Duration,
     /// A WebSocket message from a client. SDKs send none at all.
     pub websocket_message_bytes_max: usize,
     /// After our close frame, how long the peer may take to answer it.
@@ -144,6 +146,7 @@ impl Limits {
         heartbeat_interval: Duration::from_secs(25),
         controls_max: 4,
         snapshots_alive_max: 4,
+        change_grace: Duration::from_secs(30),
         websocket_message_bytes_max: 4 * KIB,
         close_timeout: Duration::from_secs(5),
         socket_notsent_bytes: 16 * KIB as u32,

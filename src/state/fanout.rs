@@ -1,0 +1,728 @@
+//! Who follows which slot, and what each of them is to be sent next.
+//!
+//! Policy: a subscriber holds no queue of content. It remembers the version that it was sent last,
+//! and *pulls* the newest one when the frame that is being written has gone out whole. A slow client
+//! therefore skips versions, never misses the newest, and costs one position; it delays nobody. The
+//! alternative, a queue per client, either grows or drops, and what it drops may be the last change
+//! for a week.
+//!
+//! Control frames (pong, heartbeat, close) wait in a queue of four. There is at most one of each
+//! kind in it: a later pong replaces an earlier one, so a flood of pings cannot fill it.
+//!
+//! Memory: a snapshot stays alive while a frame of it is being written. At most
+//! `snapshots_alive_max` per slot may; a publication beyond that evicts the subscribers that are
+//! still writing the oldest. Trip: one client slower than three changes. Recovery: it reconnects.
+//!
+//! The published thing itself is opaque here: `Fanout` only hands out references to it.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use heapless::Deque;
+
+use crate::limits::Limits;
+use crate::model::{KeyIndex, SlotIndex, Version};
+use crate::time::Instant;
+
+use super::slab::{Key, Slab};
+
+/// What a subscriber is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A server SDK: told that something changed, then fetches.
+    WebSocket,
+    /// A browser SDK: gets the document in the stream.
+    Sse,
+    /// A browser SDK in restricted mode: told that something changed, then fetches.
+    SseEventsOnly,
+    /// A config answer that its client reads slowly: follows nothing, holds one snapshot.
+    Fetch,
+}
+
+impl Kind {
+    /// All kinds, in the order of [`Gauges`].
+    pub const ALL: [Kind; 4] = [Kind::WebSocket, Kind::Sse, Kind::SseEventsOnly, Kind::Fetch];
+
+    /// As it is written in status and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::WebSocket => "websocket",
+            Kind::Sse => "sse",
+            Kind::SseEventsOnly => "sse_events_only",
+            Kind::Fetch => "fetch",
+        }
+    }
+
+    const fn holds_document(self) -> bool {
+        matches!(self, Kind::Sse | Kind::Fetch)
+    }
+}
+
+/// Subscribers of one slot by kind, in the order of [`Kind::ALL`].
+pub type Gauges = [u32; Kind::ALL.len()];
+
+/// Frames beside the content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Control {
+    Pong(Bytes),
+    Heartbeat,
+    /// The last frame; nothing follows it.
+    Close(u16),
+}
+
+/// The next thing to write to a subscriber.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next<P> {
+    Control(Control),
+    /// The first content of this subscriber.
+    Registration(Rc<P>),
+    /// Newer content than the last.
+    Change(Rc<P>),
+}
+
+/// The table of subscribers is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubscribersFull;
+
+/// Who subscribes, to what, and what it knows already.
+#[derive(Clone, Copy, Debug)]
+pub struct Subscription {
+    pub slot: SlotIndex,
+    pub kind: Kind,
+    pub key: KeyIndex,
+    /// Send one change text even if nothing changes: Go SDKs do not fetch when they reconnect.
+    pub greet: bool,
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    slot: SlotIndex,
+    kind: Kind,
+    key: KeyIndex,
+    /// Newest version that this client has, or can be sure to fetch.
+    sent: Version,
+    registered: bool,
+    /// The version whose frame is being written, for those frames that hold a document.
+    writing: Option<Version>,
+    controls: Deque<Control, 4>,
+    /// The key is in `Fanout::dirty`.
+    queued: bool,
+    /// A close was taken out of the queue: nothing follows.
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Topic<P> {
+    newest: Option<(Version, Rc<P>)>,
+    published_at: Instant,
+    gauges: Gauges,
+}
+
+/// The subscribers of all slots. `P` is what is published.
+#[derive(Debug)]
+pub struct Fanout<P> {
+    topics: Vec<Topic<P>>,
+    subscribers: Slab<Subscriber>,
+    dirty: VecDeque<Key>,
+    evicted: VecDeque<Key>,
+    subscribers_max: usize,
+    snapshots_alive_max: usize,
+    change_grace: crate::time::Duration,
+    evictions: u64,
+}
+
+impl<P> Fanout<P> {
+    /// A fan-out over `slots` slots, without content and without subscribers.
+    pub fn new(slots: usize, limits: &Limits) -> Fanout<P> {
+        let topic = || Topic {
+            newest: None,
+            published_at: Instant::ORIGIN,
+            gauges: Gauges::default(),
+        };
+        Fanout {
+            topics: (0..slots).map(|_| topic()).collect(),
+            subscribers: Slab::default(),
+            dirty: VecDeque::new(),
+            evicted: VecDeque::new(),
+            subscribers_max: limits.connections_max,
+            snapshots_alive_max: limits.snapshots_alive_max,
+            change_grace: limits.change_grace,
+            evictions: 0,
+        }
+    }
+
+    // Getters.
+
+    /// The newest publication of a slot.
+    pub fn newest(&self, slot: SlotIndex) -> Option<&Rc<P>> {
+        let topic = self.topics.get(usize::from(slot.0))?;
+        topic.newest.as_ref().map(|(_, published)| published)
+    }
+
+    /// Subscribers of a slot by kind.
+    pub fn gauges(&self, slot: SlotIndex) -> Gauges {
+        self.topics
+            .get(usize::from(slot.0))
+            .map(|topic| topic.gauges)
+            .unwrap_or_default()
+    }
+
+    /// Subscribers in all.
+    pub fn count(&self) -> usize {
+        self.subscribers.len()
+    }
+
+    /// Subscribers that were dropped because they were too far behind, since the start.
+    pub fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// Whether [`Fanout::poll_dirty`] or [`Fanout::poll_evicted`] has something.
+    pub fn has_work(&self) -> bool {
+        !self.dirty.is_empty() || !self.evicted.is_empty()
+    }
+
+    // Mutators.
+
+    /// Adds a subscriber. Until it is removed, its key comes up in `poll_dirty` whenever there may
+    /// be something for it.
+    ///
+    /// A WebSocket that opens soon after a change is told of it: its client fetched before it
+    /// subscribed, perhaps too early, and would otherwise wait for the change after this one.
+    ///
+    /// Bounded by O(1).
+    pub fn subscribe(
+        &mut self,
+        subscription: Subscription,
+        now: Instant,
+    ) -> Result<Key, SubscribersFull> {
+        let Subscription {
+            slot,
+            kind,
+            key,
+            greet,
+        } = subscription;
+        let Some(topic) = self.topics.get_mut(usize::from(slot.0)) else {
+            return Err(SubscribersFull);
+        };
+        if self.subscribers.len() >= self.subscribers_max {
+            return Err(SubscribersFull);
+        }
+        let newest = topic
+            .newest
+            .as_ref()
+            .map(|(version, _)| *version)
+            .unwrap_or_default();
+        let fresh = now - topic.published_at < self.change_grace;
+        let knows_newest = kind == Kind::WebSocket && !greet && !fresh;
+        topic.gauges[kind as usize] += 1;
+        let key = self.subscribers.insert(Subscriber {
+            slot,
+            kind,
+            key,
+            sent: if knows_newest { newest } else { Version(0) },
+            registered: false,
+            writing: None,
+            controls: Deque::new(),
+            queued: false,
+            closed: false,
+        });
+        self.mark(key);
+        self.check_invariants();
+        Ok(key)
+    }
+
+    /// Adds a holder of the newest snapshot of a slot, for as long as its answer is being written.
+    ///
+    /// Bounded by O(1).
+    pub fn hold(
+        &mut self,
+        slot: SlotIndex,
+        version: Version,
+        key: KeyIndex,
+    ) -> Result<Key, SubscribersFull> {
+        let subscription = Subscription {
+            slot,
+            kind: Kind::Fetch,
+            key,
+            greet: false,
+        };
+        let key = self.subscribe(subscription, Instant::ORIGIN)?;
+        if let Some(subscriber) = self.subscribers.of_mut(key) {
+            subscriber.sent = Version(u64::MAX);
+            subscriber.writing = Some(version);
+        }
+        Ok(key)
+    }
+
+    /// Removes a subscriber; a stale key is ignored.
+    ///
+    /// Bounded by O(1).
+    pub fn unsubscribe(&mut self, key: Key) {
+        if let Some(gone) = self.subscribers.remove(key) {
+            if let Some(topic) = self.topics.get_mut(usize::from(gone.slot.0)) {
+                topic.gauges[gone.kind as usize] -= 1;
+            }
+        }
+        self.check_invariants();
+    }
+
+    /// Makes `published` the newest of a slot. `version` must be greater than all before it.
+    ///
+    /// Bounded by the number of subscribers.
+    pub fn publish(&mut self, slot: SlotIndex, version: Version, published: Rc<P>, now: Instant) {
+        let Some(topic) = self.topics.get_mut(usize::from(slot.0)) else {
+            return;
+        };
+        let stale = topic
+            .newest
+            .as_ref()
+            .is_some_and(|(newest, _)| *newest >= version);
+        debug_assert!(!stale, "versions of a slot grow");
+        if stale {
+            return;
+        }
+        topic.newest = Some((version, published));
+        topic.published_at = now;
+        self.mark_where(|subscriber| subscriber.slot == slot && subscriber.kind != Kind::Fetch);
+        self.evict_behind(slot);
+        self.check_invariants();
+    }
+
+    /// Queues a heartbeat for every stream.
+    ///
+    /// Bounded by the number of subscribers.
+    pub fn heartbeat(&mut self) {
+        self.queue_where(|subscriber| {
+            (subscriber.kind != Kind::Fetch).then_some(Control::Heartbeat)
+        });
+    }
+
+    /// Queues the answer to a ping.
+    ///
+    /// Bounded by O(1).
+    pub fn pong(&mut self, key: Key, payload: Bytes) {
+        self.queue(key, Control::Pong(payload));
+    }
+
+    /// Queues the last frame of one subscriber.
+    ///
+    /// Bounded by O(1).
+    pub fn close(&mut self, key: Key, code: u16) {
+        self.queue(key, Control::Close(code));
+    }
+
+    /// Closes the streams that were opened with `key`.
+    ///
+    /// Bounded by the number of subscribers.
+    pub fn close_of_key(&mut self, key: KeyIndex, code: u16) {
+        self.queue_where(|subscriber| (subscriber.key == key).then_some(Control::Close(code)));
+    }
+
+    /// Closes up to `count` streams that are not closing yet; returns how many were left.
+    ///
+    /// Bounded by the number of subscribers.
+    pub fn close_some(&mut self, count: usize, code: u16) -> usize {
+        let (mut closing, mut left) = (0, 0);
+        self.queue_where(|subscriber| {
+            if subscriber.is_closing() || subscriber.kind == Kind::Fetch {
+                return None;
+            }
+            if closing == count {
+                left += 1;
+                return None;
+            }
+            closing += 1;
+            Some(Control::Close(code))
+        });
+        left
+    }
+
+    // Polls.
+
+    /// The next subscriber that may have something to be written.
+    ///
+    /// Bounded by O(1) amortized; each subscriber is in the queue once.
+    pub fn poll_dirty(&mut self) -> Option<Key> {
+        while let Some(key) = self.dirty.pop_front() {
+            if let Some(subscriber) = self.subscribers.of_mut(key) {
+                subscriber.queued = false;
+                return Some(key);
+            }
+        }
+        None
+    }
+
+    /// The next subscriber whose connection is to be reset, because it holds the oldest snapshot.
+    ///
+    /// Bounded by O(1).
+    pub fn poll_evicted(&mut self) -> Option<Key> {
+        self.evicted.pop_front()
+    }
+
+    /// What to write next. To be called at a frame's end only: it also says that the frame before
+    /// is out.
+    ///
+    /// Bounded by O(1).
+    pub fn next(&mut self, key: Key) -> Option<Next<P>> {
+        let subscriber = self.subscribers.of_mut(key)?;
+        subscriber.writing = None;
+        if subscriber.closed || subscriber.kind == Kind::Fetch {
+            return None;
+        }
+        if let Some(control) = subscriber.controls.pop_front() {
+            subscriber.closed = matches!(control, Control::Close(_));
+            return Some(Next::Control(control));
+        }
+        let topic = self.topics.get(usize::from(subscriber.slot.0))?;
+        let (version, published) = topic.newest.as_ref()?;
+        if subscriber.sent >= *version {
+            return None;
+        }
+        subscriber.sent = *version;
+        subscriber.writing = subscriber.kind.holds_document().then_some(*version);
+        Some(match std::mem::replace(&mut subscriber.registered, true) {
+            true => Next::Change(published.clone()),
+            false => Next::Registration(published.clone()),
+        })
+    }
+
+    /// Whether the close of this subscriber has been taken, so that nothing more will follow.
+    pub fn is_closed(&self, key: Key) -> bool {
+        self.subscribers
+            .of(key)
+            .is_none_or(|subscriber| subscriber.closed)
+    }
+
+    fn mark(&mut self, key: Key) {
+        if let Some(subscriber) = self.subscribers.of_mut(key) {
+            if !std::mem::replace(&mut subscriber.queued, true) {
+                self.dirty.push_back(key);
+            }
+        }
+    }
+
+    fn mark_where(&mut self, is_meant: impl Fn(&Subscriber) -> bool) {
+        for (key, subscriber) in self.subscribers.iter_mut() {
+            if is_meant(subscriber) && !std::mem::replace(&mut subscriber.queued, true) {
+                self.dirty.push_back(key);
+            }
+        }
+    }
+
+    fn queue(&mut self, key: Key, control: Control) {
+        if let Some(subscriber) = self.subscribers.of_mut(key) {
+            subscriber.queue(control);
+            self.mark(key);
+        }
+        self.check_invariants();
+    }
+
+    fn queue_where(&mut self, mut control_for: impl FnMut(&Subscriber) -> Option<Control>) {
+        for (key, subscriber) in self.subscribers.iter_mut() {
+            let Some(control) = control_for(subscriber) else {
+                continue;
+            };
+            subscriber.queue(control);
+            if !std::mem::replace(&mut subscriber.queued, true) {
+                self.dirty.push_back(key);
+            }
+        }
+        self.check_invariants();
+    }
+
+    /// Holds the number of snapshots alive: the newest, and those that are being written.
+    fn evict_behind(&mut self, slot: SlotIndex) {
+        let mut alive: Vec<Version> = self
+            .subscribers
+            .iter()
+            .filter(|(_, subscriber)| subscriber.slot == slot)
+            .filter_map(|(_, subscriber)| subscriber.writing)
+            .collect();
+        alive.sort_unstable();
+        alive.dedup();
+        let older_max = self.snapshots_alive_max.saturating_sub(1);
+        let Some(excess) = alive
+            .len()
+            .checked_sub(older_max)
+            .filter(|excess| *excess > 0)
+        else {
+            return;
+        };
+        let keep_from = alive.get(excess).copied().unwrap_or(Version(u64::MAX));
+        for (key, subscriber) in self.subscribers.iter_mut() {
+            let behind = subscriber
+                .writing
+                .is_some_and(|version| version < keep_from);
+            if subscriber.slot == slot && behind {
+                subscriber.writing = None;
+                subscriber.closed = true;
+                self.evicted.push_back(key);
+                self.evictions += 1;
+            }
+        }
+    }
+
+    fn check_invariants(&self) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let gauges: u32 = self.topics.iter().flat_map(|topic| topic.gauges).sum();
+        debug_assert_eq!(
+            gauges as usize,
+            self.subscribers.len(),
+            "gauges are the real number"
+        );
+        debug_assert!(self.subscribers.len() <= self.subscribers_max);
+    }
+}
+
+impl Subscriber {
+    fn is_closing(&self) -> bool {
+        let waiting = self
+            .controls
+            .iter()
+            .any(|control| matches!(control, Control::Close(_)));
+        self.closed || waiting
+    }
+
+    /// One of each kind at most, so four places are never all taken.
+    fn queue(&mut self, control: Control) {
+        if self.is_closing() {
+            return;
+        }
+        let same = std::mem::discriminant(&control);
+        let waiting = self
+            .controls
+            .iter_mut()
+            .find(|other| std::mem::discriminant(*other) == same);
+        match waiting {
+            Some(place) => *place = control,
+            None => {
+                let full = self.controls.push_back(control).is_err();
+                debug_assert!(!full, "three kinds of control fit into four places");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Duration;
+
+    const SLOT: SlotIndex = SlotIndex(0);
+    const LATER: Instant = Instant::from_micros(3_600_000_000);
+
+    fn fanout() -> Fanout<u64> {
+        Fanout::new(2, &Limits::PRODUCTION)
+    }
+
+    fn join(fanout: &mut Fanout<u64>, kind: Kind) -> Key {
+        let subscription = Subscription {
+            slot: SLOT,
+            kind,
+            key: KeyIndex(0),
+            greet: false,
+        };
+        fanout.subscribe(subscription, LATER).unwrap()
+    }
+
+    fn publish(fanout: &mut Fanout<u64>, version: u64) {
+        fanout.publish(
+            SLOT,
+            Version(version),
+            Rc::new(version),
+            Instant::from_micros(1),
+        );
+    }
+
+    fn drain(fanout: &mut Fanout<u64>) -> Vec<Key> {
+        std::iter::from_fn(|| fanout.poll_dirty()).collect()
+    }
+
+    #[test]
+    fn a_stream_begins_with_the_document_and_goes_on_with_changes() {
+        let mut fanout = fanout();
+        publish(&mut fanout, 1);
+        let key = join(&mut fanout, Kind::Sse);
+        assert_eq!(drain(&mut fanout), [key]);
+        assert_eq!(fanout.next(key), Some(Next::Registration(Rc::new(1))));
+        assert_eq!(fanout.next(key), None);
+        publish(&mut fanout, 2);
+        assert_eq!(drain(&mut fanout), [key]);
+        assert_eq!(fanout.next(key), Some(Next::Change(Rc::new(2))));
+    }
+
+    #[test]
+    fn a_slow_client_skips_to_the_newest() {
+        let mut fanout = fanout();
+        let key = join(&mut fanout, Kind::Sse);
+        for version in 1..=3 {
+            publish(&mut fanout, version);
+        }
+        assert_eq!(drain(&mut fanout), [key]);
+        assert_eq!(fanout.next(key), Some(Next::Registration(Rc::new(3))));
+        assert_eq!(fanout.next(key), None);
+    }
+
+    #[test]
+    fn a_websocket_is_not_told_what_it_has_fetched() {
+        let mut fanout = fanout();
+        publish(&mut fanout, 1);
+        let key = join(&mut fanout, Kind::WebSocket);
+        assert_eq!(fanout.next(key), None);
+        publish(&mut fanout, 2);
+        assert!(matches!(fanout.next(key), Some(Next::Registration(_))));
+    }
+
+    #[test]
+    fn a_websocket_that_opens_right_after_a_change_is_told() {
+        let mut fanout = fanout();
+        publish(&mut fanout, 1);
+        let soon = Instant::from_micros(1) + Duration::from_secs(1);
+        let subscription = Subscription {
+            slot: SLOT,
+            kind: Kind::WebSocket,
+            key: KeyIndex(0),
+            greet: false,
+        };
+        let key = fanout.subscribe(subscription, soon).unwrap();
+        assert!(fanout.next(key).is_some());
+    }
+
+    #[test]
+    fn a_greeted_websocket_is_told_once() {
+        let mut fanout = fanout();
+        publish(&mut fanout, 1);
+        let subscription = Subscription {
+            slot: SLOT,
+            kind: Kind::WebSocket,
+            key: KeyIndex(0),
+            greet: true,
+        };
+        let key = fanout.subscribe(subscription, LATER).unwrap();
+        assert!(fanout.next(key).is_some());
+        assert_eq!(fanout.next(key), None);
+    }
+
+    #[test]
+    fn waiting_clients_get_the_first_document() {
+        let mut fanout = fanout();
+        let keys = [Kind::WebSocket, Kind::Sse].map(|kind| join(&mut fanout, kind));
+        for key in keys {
+            assert_eq!(fanout.next(key), None);
+        }
+        publish(&mut fanout, 1);
+        for key in keys {
+            assert_eq!(fanout.next(key), Some(Next::Registration(Rc::new(1))));
+        }
+    }
+
+    #[test]
+    fn a_flood_of_pings_leaves_one_pong() {
+        let mut fanout = fanout();
+        let key = join(&mut fanout, Kind::WebSocket);
+        for ping in 0..100_u8 {
+            fanout.pong(key, Bytes::copy_from_slice(&[ping]));
+            fanout.heartbeat();
+        }
+        let last = Control::Pong(Bytes::from_static(&[99]));
+        assert_eq!(fanout.next(key), Some(Next::Control(last)));
+        assert_eq!(fanout.next(key), Some(Next::Control(Control::Heartbeat)));
+        assert_eq!(fanout.next(key), None);
+    }
+
+    #[test]
+    fn nothing_follows_a_close() {
+        let mut fanout = fanout();
+        let key = join(&mut fanout, Kind::Sse);
+        fanout.close(key, 1012);
+        fanout.heartbeat();
+        publish(&mut fanout, 1);
+        assert_eq!(fanout.next(key), Some(Next::Control(Control::Close(1012))));
+        assert_eq!(fanout.next(key), None);
+        assert!(fanout.is_closed(key));
+    }
+
+    #[test]
+    fn a_removed_key_closes_its_own_streams_only() {
+        let mut fanout = fanout();
+        let stays = join(&mut fanout, Kind::Sse);
+        let subscription = Subscription {
+            slot: SLOT,
+            kind: Kind::Sse,
+            key: KeyIndex(7),
+            greet: false,
+        };
+        let goes = fanout.subscribe(subscription, LATER).unwrap();
+        fanout.close_of_key(KeyIndex(7), 1012);
+        assert_eq!(fanout.next(stays), None);
+        assert_eq!(fanout.next(goes), Some(Next::Control(Control::Close(1012))));
+    }
+
+    #[test]
+    fn the_fifth_snapshot_evicts_the_writers_of_the_oldest() {
+        let mut fanout = fanout();
+        let mut keys = Vec::new();
+        for version in 1..=4 {
+            publish(&mut fanout, version);
+            let key = join(&mut fanout, Kind::Sse);
+            fanout.next(key);
+            keys.push(key);
+        }
+        assert_eq!(fanout.poll_evicted(), None);
+        publish(&mut fanout, 5);
+        assert_eq!(fanout.poll_evicted(), Some(keys[0]));
+        assert_eq!(fanout.poll_evicted(), None);
+        assert_eq!(fanout.next(keys[0]), None);
+        assert_eq!(fanout.evictions(), 1);
+    }
+
+    #[test]
+    fn a_slow_fetch_counts_as_a_writer() {
+        let mut fanout = fanout();
+        publish(&mut fanout, 1);
+        let fetch = fanout.hold(SLOT, Version(1), KeyIndex(0)).unwrap();
+        for version in 2..=4 {
+            publish(&mut fanout, version);
+            let key = join(&mut fanout, Kind::Sse);
+            fanout.next(key);
+        }
+        publish(&mut fanout, 5);
+        assert_eq!(fanout.poll_evicted(), Some(fetch));
+    }
+
+    #[test]
+    fn the_table_has_a_bound_and_gives_places_back() {
+        let limits = Limits {
+            connections_max: 1,
+            ..Limits::PRODUCTION
+        };
+        let mut fanout: Fanout<u64> = Fanout::new(1, &limits);
+        let key = join(&mut fanout, Kind::Sse);
+        let subscription = Subscription {
+            slot: SLOT,
+            kind: Kind::Sse,
+            key: KeyIndex(0),
+            greet: false,
+        };
+        assert_eq!(fanout.subscribe(subscription, LATER), Err(SubscribersFull));
+        fanout.unsubscribe(key);
+        fanout.unsubscribe(key);
+        assert!(fanout.subscribe(subscription, LATER).is_ok());
+        assert_eq!(fanout.gauges(SLOT), [0, 1, 0, 0]);
+    }
+
+    #[test]
+    fn closing_goes_on_where_it_stopped() {
+        let mut fanout = fanout();
+        for _ in 0..5 {
+            join(&mut fanout, Kind::Sse);
+        }
+        assert_eq!(fanout.close_some(2, 1012), 3);
+        assert_eq!(fanout.close_some(2, 1012), 1);
+        assert_eq!(fanout.close_some(2, 1012), 0);
+    }
+}
