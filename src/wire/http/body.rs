@@ -1,0 +1,253 @@
+//! The body of a message, as a pull decoder.
+//!
+//! Owns the framing of content: by length or by chunks. It is given what lies in the buffer and says
+//! which part of it is content and how much may be dropped; it copies nothing and keeps nothing but
+//! its place, so a body of any size passes through in constant memory.
+//!
+//! Strict where chunked coding is often read loosely (RFC 9112 7.1): a size line ends in CR LF, has
+//! at least one digit, and is bounded; a trailer is refused. Bytes behind the body stay untouched:
+//! they are the next request.
+
+use std::ops::Range;
+
+use crate::limits::Limits;
+use crate::wire::DecodeError;
+
+/// Where a reader stands in a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body(Place);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    End,
+    Sized { left: u64 },
+    ChunkLine,
+    Chunk { left: u64 },
+    ChunkEnd,
+    Trailer,
+}
+
+/// What one call of [`Body::decode`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Bytes of the input that are dealt with. Zero, and not at the end: more input is needed.
+    pub consumed: usize,
+    /// The part of those that is content.
+    pub content: Range<usize>,
+}
+
+impl Body {
+    /// A message without content.
+    pub const fn empty() -> Body {
+        Body(Place::End)
+    }
+
+    /// Content of exactly `length` bytes.
+    pub const fn sized(length: u64) -> Body {
+        Body(if length == 0 {
+            Place::End
+        } else {
+            Place::Sized { left: length }
+        })
+    }
+
+    /// Content in chunks.
+    pub const fn chunked() -> Body {
+        Body(Place::ChunkLine)
+    }
+
+    /// Whether everything was read.
+    pub fn is_end(&self) -> bool {
+        self.0 == Place::End
+    }
+
+    /// The length that was announced and is still to come; `None` for chunks.
+    pub fn remaining(&self) -> Option<u64> {
+        match self.0 {
+            Place::End => Some(0),
+            Place::Sized { left } => Some(left),
+            _ => None,
+        }
+    }
+
+    /// Takes the next step through `input`. Call again with the unconsumed rest until `is_end` or
+    /// until nothing is consumed.
+    ///
+    /// Bounded by one chunk or one line a call.
+    pub fn decode(&mut self, input: &[u8], limits: &Limits) -> Result<Piece, DecodeError> {
+        match self.0 {
+            Place::End => Ok(Piece {
+                consumed: 0,
+                content: 0..0,
+            }),
+            Place::Sized { left } => {
+                let (piece, left) = take(input, left);
+                self.0 = if left == 0 {
+                    Place::End
+                } else {
+                    Place::Sized { left }
+                };
+                Ok(piece)
+            }
+            Place::Chunk { left } => {
+                let (piece, left) = take(input, left);
+                self.0 = if left == 0 {
+                    Place::ChunkEnd
+                } else {
+                    Place::Chunk { left }
+                };
+                Ok(piece)
+            }
+            Place::ChunkLine => self.chunk_line(input, limits),
+            Place::ChunkEnd => self.line_end(input, Place::ChunkLine, "chunk without line end"),
+            Place::Trailer => self.line_end(input, Place::End, "trailer fields"),
+        }
+    }
+
+    fn chunk_line(&mut self, input: &[u8], limits: &Limits) -> Result<Piece, DecodeError> {
+        let window = &input[..input.len().min(limits.chunk_line_bytes_max)];
+        let Some(end) = window.iter().position(|&byte| byte == b'\n') else {
+            return match window.len() == limits.chunk_line_bytes_max {
+                true => Err(DecodeError::Malformed("chunk size line")),
+                false => Ok(Piece {
+                    consumed: 0,
+                    content: 0..0,
+                }),
+            };
+        };
+        let line = window[..end].strip_suffix(b"\r");
+        let line = line.ok_or(DecodeError::Malformed("bare line feed"))?;
+        let size = parse_chunk_line(line)?;
+        self.0 = if size == 0 {
+            Place::Trailer
+        } else {
+            Place::Chunk { left: size }
+        };
+        Ok(Piece {
+            consumed: end + 1,
+            content: 0..0,
+        })
+    }
+
+    fn line_end(
+        &mut self,
+        input: &[u8],
+        next: Place,
+        otherwise: &'static str,
+    ) -> Result<Piece, DecodeError> {
+        match input {
+            [b'\r', b'\n', ..] => {
+                self.0 = next;
+                Ok(Piece {
+                    consumed: 2,
+                    content: 0..0,
+                })
+            }
+            [] | [b'\r'] => Ok(Piece {
+                consumed: 0,
+                content: 0..0,
+            }),
+            _ => Err(DecodeError::Malformed(otherwise)),
+        }
+    }
+}
+
+fn take(input: &[u8], left: u64) -> (Piece, u64) {
+    let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
+    (
+        Piece {
+            consumed: length,
+            content: 0..length,
+        },
+        left - length as u64,
+    )
+}
+
+/// Hexadecimal digits, then perhaps an extension, which is ignored (RFC 9112 7.1.1).
+fn parse_chunk_line(line: &[u8]) -> Result<u64, DecodeError> {
+    let digits = line
+        .iter()
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
+    let rest = &line[digits..];
+    let extension = rest.trim_ascii_start();
+    let legal = |&byte: &u8| byte == b'\t' || (0x20..0x7f).contains(&byte);
+    let framed = extension.is_empty() && rest.is_empty() || extension.starts_with(b";");
+    if !(1..=15).contains(&digits) || !framed || !rest.iter().all(legal) {
+        return Err(DecodeError::Malformed("chunk size"));
+    }
+    let text = std::str::from_utf8(&line[..digits]);
+    let size = text
+        .ok()
+        .and_then(|text| u64::from_str_radix(text, 16).ok());
+    size.ok_or(DecodeError::Malformed("chunk size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes `input` given in pieces of `step` bytes; returns the content and what is left over.
+    fn run(mut body: Body, input: &[u8], step: usize) -> Result<(Vec<u8>, Vec<u8>), DecodeError> {
+        let (mut buffer, mut content) = (Vec::new(), Vec::new());
+        for piece in input.chunks(step) {
+            buffer.extend_from_slice(piece);
+            while !body.is_end() {
+                let piece = body.decode(&buffer, &Limits::PRODUCTION)?;
+                content.extend_from_slice(&buffer[piece.content.clone()]);
+                buffer.drain(..piece.consumed);
+                if piece.consumed == 0 {
+                    break;
+                }
+            }
+        }
+        assert!(body.is_end(), "not complete");
+        Ok((content, buffer))
+    }
+
+    #[test]
+    fn chunks_give_the_same_content_however_they_arrive() {
+        let input = b"3;a=b\r\nabc\r\n0A \t;x\r\n0123456789\r\n0\r\n\r\nGET /";
+        for step in 1..=input.len() {
+            let (content, rest) = run(Body::chunked(), input, step).unwrap();
+            assert_eq!(
+                (&content[..], &rest[..]),
+                (&b"abc0123456789"[..], &b"GET /"[..])
+            );
+        }
+    }
+
+    #[test]
+    fn a_sized_body_leaves_the_next_request_alone() {
+        let (content, rest) = run(Body::sized(3), b"abcGET", 6).unwrap();
+        assert_eq!((&content[..], &rest[..]), (&b"abc"[..], &b"GET"[..]));
+        assert!(Body::sized(0).is_end() && Body::empty().is_end());
+    }
+
+    #[test]
+    fn loose_chunks_are_refused() {
+        for input in [
+            &b"\r\nabc\r\n0\r\n\r\n"[..],
+            b";x\r\n\r\n",
+            b"3\nabc\r\n",
+            b"3\r\nabcd\r\n",
+            b"3\r\nabc\n0",
+            b" 3\r\nabc\r\n",
+            b"3 x\r\nabc\r\n",
+            b"-3\r\nabc\r\n",
+            b"0x3\r\nabc\r\n",
+            b"10000000000000000\r\nabc",
+            b"0\r\nX: trailer\r\n\r\n",
+            b"3;\0\r\nabc\r\n",
+        ] {
+            let wrong = run(Body::chunked(), input, input.len());
+            assert!(matches!(wrong, Err(DecodeError::Malformed(_))), "{wrong:?}");
+        }
+        let endless = [b'1'; 300];
+        assert!(
+            Body::chunked()
+                .decode(&endless, &Limits::PRODUCTION)
+                .is_err()
+        );
+    }
+}
