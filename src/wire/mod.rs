@@ -9,6 +9,8 @@
 
 pub mod frame;
 pub mod http;
+pub mod ibm;
+pub mod percent;
 pub mod sse;
 pub mod websocket;
 
