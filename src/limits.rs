@@ -114,6 +114,9 @@ pub struct Limits {
     pub disk_jobs_max: usize,
     /// Longest time that an admin command waits for the relay's answer.
     pub admin_timeout: Duration,
+    /// One of our own tokens: about 300 bytes with a short key id, 640 with the longest. Anything
+    /// longer is no token of ours, so this bounds what `tokens_max` of them take.
+    pub token_bytes_max: usize,
 }
 
 impl Limits {
@@ -163,6 +166,7 @@ impl Limits {
         drain_timeout: Duration::from_secs(5),
         disk_jobs_max: 16,
         admin_timeout: Duration::from_secs(30),
+        token_bytes_max: KIB,
     };
 }
 

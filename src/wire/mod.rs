@@ -9,6 +9,7 @@
 
 pub mod frame;
 pub mod http;
+pub mod iam;
 pub mod ibm;
 pub mod percent;
 pub mod sse;
