@@ -7,11 +7,13 @@
 //!
 //! Read `http` first: it is what stands between a hostile network and everything else.
 
+pub mod cors;
 pub mod frame;
 pub mod http;
 pub mod iam;
 pub mod ibm;
 pub mod percent;
+pub mod reject;
 pub mod sse;
 pub mod websocket;
 
