@@ -7,6 +7,7 @@
 //!
 //! Read `fanout` first: it is what the relay is for.
 
+pub mod access;
 pub mod deadlines;
 pub mod fanout;
 pub mod slab;
