@@ -9,6 +9,7 @@
 
 pub mod access;
 pub mod deadlines;
+pub mod events;
 pub mod fanout;
 pub mod slab;
 pub mod slots;
