@@ -1,5 +1,6 @@
 //! Staffetta.
 
+pub mod config;
 pub mod limits;
 pub mod model;
 pub mod time;

@@ -117,6 +117,16 @@ pub struct Limits {
     /// One of our own tokens: about 300 bytes with a short key id, 640 with the longest. Anything
     /// longer is no token of ours, so this bounds what `tokens_max` of them take.
     pub token_bytes_max: usize,
+
+    // What an operator may ask for.
+    /// Most that `limits.connections` can be set to: more than any gateway has ports for.
+    pub connections_ceiling: usize,
+    /// `limits.memory` where the config says nothing: what the unit's `MemoryMax` allows.
+    pub memory_bytes_default: usize,
+    /// Least that `limits.memory` can be set to: the relay with one small slot and no client.
+    pub memory_bytes_min: usize,
+    /// Addresses of one listener: every interface of a gateway by name, with room to spare.
+    pub listeners_max: usize,
 }
 
 impl Limits {
@@ -167,6 +177,10 @@ impl Limits {
         disk_jobs_max: 16,
         admin_timeout: Duration::from_secs(30),
         token_bytes_max: KIB,
+        connections_ceiling: 65_536,
+        memory_bytes_default: 32 * MIB,
+        memory_bytes_min: 6 * MIB,
+        listeners_max: 16,
     };
 }
 

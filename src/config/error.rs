@@ -1,0 +1,193 @@
+//! What can be wrong with a configuration, and how it is said.
+//!
+//! Every mistake names the place as a JSON path and what to do about it. The operator reads these
+//! lines on a gateway without a manual at hand, so each must be enough by itself. Values of secrets
+//! are never part of a message.
+
+use std::fmt;
+
+/// One mistake of the operator: the relay does not start (exit code 78) or keeps what it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// JSON path of the value, such as `$.slots[2].collection`.
+    pub path: String,
+    pub problem: Problem,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.path, self.problem)
+    }
+}
+
+/// Something that loads and may still not be meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigWarning {
+    /// JSON path of the value.
+    pub path: String,
+    pub concern: Concern,
+}
+
+impl fmt::Display for ConfigWarning {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}", self.path, self.concern)
+    }
+}
+
+/// What is wrong with the value at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The file is larger than `Limits::config_bytes_max`.
+    TooLarge { bytes_max: usize },
+    /// Not JSON; the reason is the parser's, with line and column.
+    Syntax { reason: String },
+    /// The same key twice in one object.
+    DuplicateKey,
+    /// A key that no version knows.
+    UnknownKey { nearest: Option<&'static str> },
+    /// A key that a later version will know.
+    NotSupportedYet,
+    /// A key that must be there and is not.
+    Missing,
+    /// A value of the wrong JSON type.
+    WrongType {
+        expected: &'static str,
+        found: &'static str,
+    },
+    /// Text or a list without content.
+    Empty { instead: &'static str },
+    /// More entries than the relay serves.
+    TooMany { max: usize },
+    /// Not an identifier of the service.
+    NotAnId,
+    /// Neither `ADDRESS:PORT` nor `unix:PATH`.
+    NotAnAddress,
+    /// Longer than a Unix socket's address can be.
+    SocketPathTooLong { bytes_max: usize },
+    /// Not `collection/environment` with `*` in place of a part.
+    NotAPattern,
+    /// Not a plain host name.
+    NotAHostName,
+    /// Not a number of bytes.
+    NotASize,
+    /// A number outside of what works.
+    OutOfRange { from: u64, to: u64 },
+    /// Text outside of a closed list.
+    NotOneOf { choices: &'static [&'static str] },
+    /// The same value as at another path.
+    SameAs { path: String },
+    /// Two keys that exclude each other.
+    BothGiven { other: &'static str },
+    /// One of two keys must be there.
+    NeitherGiven {
+        one: &'static str,
+        other: &'static str,
+    },
+    /// A key that cannot be sent in a header as it is.
+    NotSendable,
+    /// `${…}` that is not expanded.
+    UnknownVariable,
+    /// `start: normal` where there is nothing to start from.
+    NormalWithoutUpstream,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::TooLarge { bytes_max } => {
+                write!(f, "the file is larger than {bytes_max} bytes")
+            }
+            Problem::Syntax { reason } => write!(f, "not valid JSON: {reason}"),
+            Problem::DuplicateKey => f.write_str("the key is there twice; keep one"),
+            Problem::UnknownKey {
+                nearest: Some(name),
+            } => {
+                write!(f, "unknown key; did you mean `{name}`?")
+            }
+            Problem::UnknownKey { nearest: None } => f.write_str("unknown key; remove it"),
+            Problem::NotSupportedYet => f.write_str("not supported yet by this version; remove it"),
+            Problem::Missing => f.write_str("is missing"),
+            Problem::WrongType { expected, found } => {
+                write!(f, "must be {expected}, and is {found}")
+            }
+            Problem::Empty { instead } => write!(f, "is empty; {instead}"),
+            Problem::TooMany { max } => write!(f, "has more than {max} entries"),
+            Problem::NotAnId => f.write_str(
+                "is no identifier: use 1 to 128 letters, digits, `.`, `-` and `_`, as the service does",
+            ),
+            Problem::NotAnAddress => f.write_str(
+                "is no address: write an IP address and a port, such as `[::]:7070`, or `unix:PATH`",
+            ),
+            Problem::SocketPathTooLong { bytes_max } => {
+                write!(
+                    f,
+                    "is too long for a Unix socket: at most {bytes_max} bytes"
+                )
+            }
+            Problem::NotAPattern => f.write_str(
+                "is no slot pattern: write `collection/environment`, with `*` for either part",
+            ),
+            Problem::NotAHostName => {
+                f.write_str("is no host name: write it without scheme, port and path")
+            }
+            Problem::NotASize => {
+                f.write_str("is no size: write a number of bytes, or text such as `32MiB`")
+            }
+            Problem::OutOfRange { from, to } => write!(f, "must be from {from} to {to}"),
+            Problem::NotOneOf { choices } => write!(f, "must be one of {}", choices.join(", ")),
+            Problem::SameAs { path } => write!(f, "is the same as {path}; they must differ"),
+            Problem::BothGiven { other } => {
+                write!(f, "excludes `{other}`, which is there too; keep one")
+            }
+            Problem::NeitherGiven { one, other } => write!(f, "needs `{one}` or `{other}`"),
+            Problem::NotSendable => f.write_str(
+                "has characters that clients cannot send in a header; `staffetta key new` makes a key",
+            ),
+            Problem::UnknownVariable => {
+                f.write_str("only `${CREDENTIALS_DIRECTORY}` is expanded, at the start of the path")
+            }
+            Problem::NormalWithoutUpstream => f.write_str(
+                "a normal start fetches from an upstream, and there is none: use `auto` or `fast`",
+            ),
+        }
+    }
+}
+
+/// What may not be meant about the value at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Concern {
+    /// A pattern of a client key that no slot matches.
+    PatternWithoutSlot,
+    /// Nobody can authenticate.
+    NoClientKeys,
+    /// No source of data at all.
+    NoSource,
+    /// `${CREDENTIALS_DIRECTORY}` outside of a unit that sets it.
+    CredentialsUnset,
+    /// Admin on the network without a token.
+    AdminWithoutToken,
+    /// Only HTTP is served.
+    NoTls,
+}
+
+impl fmt::Display for Concern {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Concern::PatternWithoutSlot => "matches none of the configured slots",
+            Concern::NoClientKeys => "there is no client key: every SDK will be refused",
+            Concern::NoSource => "there is no seed: no slot will ever have data",
+            Concern::CredentialsUnset => {
+                "CREDENTIALS_DIRECTORY is not set (systemd sets it for units with LoadCredential=): \
+                 the file cannot be read"
+            }
+            Concern::AdminWithoutToken => {
+                "listens beyond this machine without a token: reading is open to the network, \
+                 and commands are refused there; set `admin.token_file`"
+            }
+            Concern::NoTls => {
+                "there is no `tls`: server SDKs fetch tokens and open their WebSocket over TLS; \
+                 `staffetta cert` makes a certificate"
+            }
+        })
+    }
+}

@@ -1,0 +1,238 @@
+//! The configuration file → [`Config`], valid by construction.
+//!
+//! Owns the names, types, defaults and bounds of every key, and finds all mistakes at once: an
+//! operator on a gateway fixes a file in one go or not at all. What loads may still raise warnings,
+//! which the relay logs and `staffetta check` prints.
+//!
+//! Never reads a file, the environment or the clock: what a configuration depends on besides its
+//! text comes in as [`Environment`]. Whether a named file exists is found out when it is read, since
+//! a relay serves what it can.
+//!
+//! Read in this order: the types here, `parse` (the keys one by one), `section` (how mistakes are
+//! collected), `error` (how they are said).
+
+mod clients;
+mod error;
+mod nearest;
+mod parse;
+mod pattern;
+mod secret;
+mod section;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod values;
+
+pub use error::{Concern, ConfigError, ConfigWarning, Problem};
+pub use nearest::nearest;
+pub use pattern::SlotPattern;
+pub use secret::{Secret, SecretSource};
+
+use crate::limits::Limits;
+use crate::model::{Id, SlotKey};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// What the operator wants.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where SDKs connect. Not empty; sockets inherited from systemd win over it.
+    pub listen: Vec<Listen>,
+    /// `None` = plain HTTP only.
+    pub tls: Option<Tls>,
+    pub admin: Admin,
+    pub state_dir: Option<PathBuf>,
+    pub seed: Option<SeedFile>,
+    pub start: Start,
+    pub instance: Instance,
+    /// May be empty, which is warned about.
+    pub client_keys: Vec<ClientKey>,
+    /// In the order of the file, without repeats. Not empty.
+    pub slots: Vec<SlotKey>,
+    pub limits: ConfiguredLimits,
+    pub log: Log,
+    pub connect: Connect,
+    /// What loads and may not be meant.
+    pub warnings: Vec<ConfigWarning>,
+}
+
+/// An address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Listen {
+    /// Whether only this machine can connect.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Listen::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Listen::Unix(_) => true,
+        }
+    }
+}
+
+/// The certificate chain and its key, as PEM files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+/// Where and how the relay is looked after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// `None` = the default rule, see [`Admin::addresses`].
+    pub listen: Option<Vec<Listen>>,
+    /// What commands over TCP need; without it they are refused there.
+    pub token: Option<SecretSource>,
+}
+
+impl Admin {
+    /// The configured addresses; by default the socket in the unit's runtime directory, so that file
+    /// modes guard it, or else a port that only this machine reaches.
+    pub fn addresses(&self, environment: &Environment) -> Vec<Listen> {
+        match (&self.listen, &environment.runtime_directory) {
+            (Some(listen), _) => listen.clone(),
+            (None, Some(directory)) => vec![Listen::Unix(directory.join("admin.sock"))],
+            (None, None) => vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 7071)))],
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeedFile {
+    pub file: PathBuf,
+}
+
+/// Where the first data comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Fast when a seed is configured, else normal.
+    Auto,
+    /// From the upstream, before listening.
+    Normal,
+    /// From what is on disk, listening at once.
+    Fast,
+}
+
+/// Whose place the relay takes: the service instance in the paths and the region in the host names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    pub guid: Id,
+    pub region: Option<Id>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ClientKey {
+    /// Names the key in logs, metrics and tokens. Unique.
+    pub id: Id,
+    pub secret: SecretSource,
+    /// Empty = all slots.
+    pub slots: Vec<SlotPattern>,
+}
+
+impl ClientKey {
+    /// Whether the key may use `slot`.
+    pub fn allows(&self, slot: &SlotKey) -> bool {
+        self.slots.is_empty() || self.slots.iter().any(|pattern| pattern.matches(slot))
+    }
+}
+
+/// The bounds that an operator sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConfiguredLimits {
+    /// SDK connections at once.
+    pub connections: usize,
+    /// What `staffetta check` compares the memory sum with.
+    pub memory_bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Log {
+    pub format: LogFormat,
+    pub level: LogLevel,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Journal prefixes under systemd, plain elsewhere.
+    Auto,
+    Plain,
+    Json,
+    Journal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+/// Which tunnels the relay plays the far end of, besides the generated names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Connect {
+    /// Host names in lower case, without port.
+    pub allow: Vec<String>,
+}
+
+/// What a configuration depends on besides its text.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// The configuration file's own folder: relative paths start there.
+    pub config_directory: PathBuf,
+    /// systemd's `CREDENTIALS_DIRECTORY`.
+    pub credentials_directory: Option<PathBuf>,
+    /// systemd's `RUNTIME_DIRECTORY`.
+    pub runtime_directory: Option<PathBuf>,
+}
+
+impl Environment {
+    /// Makes sense of what the process was given: the path of the configuration file and the values
+    /// of the two variables. systemd lists several runtime directories with colons; the first is ours.
+    pub fn new(
+        config_file: &Path,
+        credentials_directory: Option<PathBuf>,
+        runtime_directory: Option<&str>,
+    ) -> Environment {
+        let first = runtime_directory.and_then(|list| list.split(':').next());
+        Environment {
+            config_directory: config_file.parent().unwrap_or(Path::new("")).to_owned(),
+            credentials_directory: credentials_directory
+                .filter(|path| !path.as_os_str().is_empty()),
+            runtime_directory: first.filter(|path| !path.is_empty()).map(PathBuf::from),
+        }
+    }
+}
+
+impl Config {
+    /// Reads the text of a configuration file.
+    ///
+    /// The error lists every mistake, in the order of the keys. Bounded by
+    /// `Limits::config_bytes_max`.
+    pub fn parse(
+        text: &[u8],
+        environment: &Environment,
+        limits: &Limits,
+    ) -> Result<Config, Vec<ConfigError>> {
+        parse::parse(text, environment, limits)
+    }
+
+    /// The changed keys that `new` needs a restart for; a reload applies everything else.
+    pub fn needs_restart(&self, new: &Config) -> Vec<&'static str> {
+        let changes = [
+            ("listen", self.listen != new.listen),
+            ("admin.listen", self.admin.listen != new.admin.listen),
+            ("state_dir", self.state_dir != new.state_dir),
+            ("instance", self.instance != new.instance),
+            ("slots", self.slots != new.slots),
+            ("limits", self.limits != new.limits),
+            ("log.format", self.log.format != new.log.format),
+        ];
+        let changed = changes.into_iter().filter(|(_, changed)| *changed);
+        changed.map(|(key, _)| key).collect()
+    }
+}
