@@ -13,6 +13,7 @@ pub mod frame;
 pub mod http;
 pub mod iam;
 pub mod ibm;
+pub mod json;
 pub mod percent;
 pub mod reject;
 pub mod sse;
