@@ -8,14 +8,17 @@
 //! Read `http` first: it is what stands between a hostile network and everything else.
 
 pub mod cors;
+pub mod document;
 pub mod events;
 pub mod frame;
+pub mod gzip;
 pub mod http;
 pub mod iam;
 pub mod ibm;
 pub mod json;
 pub mod percent;
 pub mod reject;
+pub mod seed;
 pub mod sse;
 pub mod websocket;
 
