@@ -1,1 +1,3 @@
 //! I/O: waits, never decides.
+
+pub mod clock;
