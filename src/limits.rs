@@ -127,7 +127,25 @@ pub struct Limits {
     pub memory_bytes_min: usize,
     /// Addresses of one listener: every interface of a gateway by name, with room to spare.
     pub listeners_max: usize,
+
+    // Sockets and log.
+    /// A TCP connection without traffic is probed after this long...
+    pub keepalive_idle: Duration,
+    /// ...this often...
+    pub keepalive_interval: Duration,
+    /// ...this many times, before the kernel calls it dead.
+    pub keepalive_probes: u32,
+    /// A TCP peer that acknowledges nothing, or keeps its window shut, for this long is dead to the
+    /// kernel (`TCP_USER_TIMEOUT`). Longer than `stall_timeout`: the relay shall see it first.
+    pub unacknowledged_timeout: Duration,
+    /// One log line of each cause that the outside can repeat at will.
+    pub log_interval: Duration,
 }
+
+const _: () = {
+    let limits = &Limits::PRODUCTION;
+    assert!(limits.unacknowledged_timeout.as_secs() > limits.stall_timeout.as_secs());
+};
 
 impl Limits {
     /// The values that ship.
@@ -181,6 +199,11 @@ impl Limits {
         memory_bytes_default: 32 * MIB,
         memory_bytes_min: 6 * MIB,
         listeners_max: 16,
+        keepalive_idle: Duration::from_secs(60),
+        keepalive_interval: Duration::from_secs(15),
+        keepalive_probes: 4,
+        unacknowledged_timeout: Duration::from_secs(240),
+        log_interval: Duration::from_secs(60),
     };
 }
 

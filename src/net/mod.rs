@@ -1,3 +1,4 @@
 //! I/O: waits, never decides.
 
 pub mod clock;
+pub mod log;
