@@ -1,4 +1,5 @@
 //! I/O: waits, never decides.
 
 pub mod clock;
+pub mod disk;
 pub mod log;
