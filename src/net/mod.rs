@@ -4,3 +4,4 @@ pub mod clock;
 pub mod disk;
 pub mod log;
 pub mod signal;
+pub mod watch;
