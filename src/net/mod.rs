@@ -4,4 +4,5 @@ pub mod clock;
 pub mod disk;
 pub mod log;
 pub mod signal;
+pub mod sockets;
 pub mod watch;
