@@ -4,35 +4,17 @@
 //! a small gateway must not stand still for a megabyte. Inflates request bodies up to a bound, so
 //! that a kilobyte from a client cannot become a gigabyte here.
 
+use super::DecodeError;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::bufread::{GzEncoder, MultiGzDecoder};
-use std::fmt;
 use std::io::{ErrorKind, Read};
 
 /// Documents above this take level 1: 256 KiB at level 6 cost a Cortex-A53 about 50 ms.
 const FAST_BYTES_MIN: usize = 256 * 1024;
 
-/// Why a compressed body was refused. The peer's fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InflateError {
-    /// Not gzip, or damaged.
-    Malformed,
-    /// The end is missing.
-    Truncated,
-    /// It grows beyond the bound.
-    TooLarge,
-}
-
-impl fmt::Display for InflateError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            InflateError::Malformed => "not gzip",
-            InflateError::Truncated => "gzip that ends in the middle",
-            InflateError::TooLarge => "gzip that grows beyond the bound",
-        })
-    }
-}
+const MALFORMED: DecodeError = DecodeError::Malformed("gzip");
+const TRUNCATED: DecodeError = DecodeError::Malformed("gzip that ends in the middle");
 
 /// The gzip form of `bytes`; the same bytes give the same form. Bounded by their length.
 pub fn compress(bytes: &[u8]) -> Bytes {
@@ -41,7 +23,7 @@ pub fn compress(bytes: &[u8]) -> Bytes {
         false => Compression::new(6),
     };
     let mut compressed = Vec::new();
-    // Reading from memory has no way to fail; the length is only a hint for the log of a debugger.
+    // Reading from memory has no way to fail.
     let read = GzEncoder::new(bytes, level).read_to_end(&mut compressed);
     debug_assert!(read.is_ok());
     compressed.shrink_to_fit();
@@ -52,7 +34,7 @@ pub fn compress(bytes: &[u8]) -> Bytes {
 ///
 /// # Errors
 /// Anything but whole gzip members to the very end, or more than `bytes_max` bytes in them.
-pub fn inflate(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, InflateError> {
+pub fn inflate(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let mut inflated = Vec::new();
     let bound = u64::try_from(bytes_max)
         .unwrap_or(u64::MAX)
@@ -62,9 +44,9 @@ pub fn inflate(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>, InflateError> 
         .read_to_end(&mut inflated)
     {
         Ok(_) if inflated.len() <= bytes_max => Ok(inflated),
-        Ok(_) => Err(InflateError::TooLarge),
-        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(InflateError::Truncated),
-        Err(_) => Err(InflateError::Malformed),
+        Ok(_) => Err(DecodeError::BodyTooLarge),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(TRUNCATED),
+        Err(_) => Err(MALFORMED),
     }
 }
 
@@ -86,7 +68,7 @@ mod tests {
     fn growth_is_bounded() {
         let bomb = compress(&[0; 100_000]);
         assert!(bomb.len() < 1000);
-        assert_eq!(inflate(&bomb, 99_999), Err(InflateError::TooLarge));
+        assert_eq!(inflate(&bomb, 99_999), Err(DecodeError::BodyTooLarge));
         assert_eq!(
             inflate(&bomb, 100_000).map(|bytes| bytes.len()),
             Ok(100_000)
@@ -97,19 +79,12 @@ mod tests {
     fn damage_is_told() {
         let whole = compress(b"usage of ten minutes");
         for cut in 1..whole.len() {
-            assert_eq!(
-                inflate(&whole[..cut], 99),
-                Err(InflateError::Truncated),
-                "{cut}"
-            );
+            assert_eq!(inflate(&whole[..cut], 99), Err(TRUNCATED), "{cut}");
         }
         let mut damaged = whole.to_vec();
         damaged[15] ^= 0x40;
         assert!(inflate(&damaged, 99).is_err());
-        assert_eq!(
-            inflate(b"{\"usages\":[]}", 99),
-            Err(InflateError::Malformed)
-        );
+        assert_eq!(inflate(b"{\"usages\":[]}", 99), Err(MALFORMED));
         assert!(inflate(&[&whole[..], b"rest"].concat(), 99).is_err());
     }
 }

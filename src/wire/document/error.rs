@@ -258,7 +258,11 @@ impl fmt::Display for DocumentError {
                 None => formatter.write_str(": ")?,
             }
         }
-        write!(formatter, "{} at {}", self.problem, self.path)
+        self.problem.fmt(formatter)?;
+        match self.path.as_str() {
+            "$" => Ok(()),
+            path => write!(formatter, " at {path}"),
+        }
     }
 }
 

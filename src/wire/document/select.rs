@@ -52,19 +52,19 @@ impl<'a> Document<'a> {
         ];
         let names = kinds.map(ItemKind::array);
         let [environments, collections, segments] = fields(text, &Place::Root, "document", names)?;
+        let environments = entries(environments, ItemKind::Environment, "all")?;
+        let collections = entries(
+            collections,
+            ItemKind::Collection,
+            "Python, Node, Go and Ruby",
+        )?;
         let segments = entries(segments, ItemKind::Segment, "Python, JavaScript and Rust")?;
+        let segment_ids = segments.iter().filter_map(|entry| entry.id.clone());
         Ok(Document {
             text,
-            environments: entries(environments, ItemKind::Environment, "all")?,
-            collections: entries(
-                collections,
-                ItemKind::Collection,
-                "Python, Node, Go and Ruby",
-            )?,
-            segment_ids: segments
-                .iter()
-                .filter_map(|entry| entry.id.clone())
-                .collect(),
+            environments,
+            collections,
+            segment_ids: segment_ids.collect(),
             segments,
         })
     }
