@@ -166,6 +166,46 @@ pub enum Reject {
     TunnelRefused,
 }
 
+impl Reject {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Reject; 14] = [
+        Reject::WrongKey,
+        Reject::KeysUnreadable,
+        Reject::SlotNotAllowed,
+        Reject::UnknownPath,
+        Reject::UnknownInstance,
+        Reject::UnknownSlot,
+        Reject::MethodNotAllowed,
+        Reject::NoSnapshot,
+        Reject::Throttled,
+        Reject::Overloaded,
+        Reject::Draining,
+        Reject::BodyTooLarge,
+        Reject::MalformedBody,
+        Reject::TunnelRefused,
+    ];
+
+    /// As it is written in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Reject::WrongKey => "wrong_key",
+            Reject::KeysUnreadable => "keys_unreadable",
+            Reject::SlotNotAllowed => "slot_not_allowed",
+            Reject::UnknownPath => "unknown_path",
+            Reject::UnknownInstance => "unknown_instance",
+            Reject::UnknownSlot => "unknown_slot",
+            Reject::MethodNotAllowed => "method_not_allowed",
+            Reject::NoSnapshot => "no_snapshot",
+            Reject::Throttled => "throttled",
+            Reject::Overloaded => "overloaded",
+            Reject::Draining => "draining",
+            Reject::BodyTooLarge => "body_too_large",
+            Reject::MalformedBody => "malformed_body",
+            Reject::TunnelRefused => "tunnel_refused",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

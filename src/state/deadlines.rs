@@ -27,6 +27,15 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Reason; 5] = [
+        Reason::Head,
+        Reason::Body,
+        Reason::Idle,
+        Reason::Stall,
+        Reason::Close,
+    ];
+
     /// As it is written in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -99,6 +108,21 @@ impl Deadlines {
     pub fn disarm(&mut self, key: Key) {
         if let Some(entry) = self.entries.of_mut(key) {
             entry.due = None;
+        }
+    }
+
+    /// Lets all deadlines of one reason be over now.
+    ///
+    /// Bounded by the number of connections.
+    pub fn hasten(&mut self, reason: Reason, now: Instant) {
+        let meant = |entry: &Entry| entry.due.is_some_and(|(_, due)| due == reason);
+        let keys = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| meant(entry))
+            .map(|(key, _)| key);
+        for key in keys.collect::<Vec<Key>>() {
+            self.arm(key, now, reason);
         }
     }
 
@@ -179,6 +203,17 @@ mod tests {
         assert!(deadlines.arm(slow, at(3), Reason::Head));
         assert_eq!(deadlines.poll_expired(at(9)), Some((slow, Reason::Head)));
         assert_eq!(deadlines.poll_expired(at(9)), Some((quick, Reason::Head)));
+    }
+
+    #[test]
+    fn one_reason_can_be_hastened() {
+        let mut deadlines = Deadlines::default();
+        let (idle, busy) = (deadlines.insert(), deadlines.insert());
+        deadlines.arm(idle, at(50), Reason::Idle);
+        deadlines.arm(busy, at(50), Reason::Body);
+        deadlines.hasten(Reason::Idle, at(1));
+        assert_eq!(deadlines.poll_expired(at(1)), Some((idle, Reason::Idle)));
+        assert_eq!(deadlines.poll_expired(at(1)), None);
     }
 
     #[test]

@@ -260,10 +260,10 @@ impl<P> Fanout<P> {
     ///
     /// Bounded by O(1).
     pub fn unsubscribe(&mut self, key: Key) {
-        if let Some(gone) = self.subscribers.remove(key) {
-            if let Some(topic) = self.topics.get_mut(usize::from(gone.slot.0)) {
-                topic.gauges[gone.kind as usize] -= 1;
-            }
+        if let Some(gone) = self.subscribers.remove(key)
+            && let Some(topic) = self.topics.get_mut(usize::from(gone.slot.0))
+        {
+            topic.gauges[gone.kind as usize] -= 1;
         }
         self.check_invariants();
     }
@@ -313,11 +313,13 @@ impl<P> Fanout<P> {
         self.queue(key, Control::Close(code));
     }
 
-    /// Closes the streams that were opened with `key`.
+    /// Closes the streams that `is_meant`, asked by slot and key.
     ///
     /// Bounded by the number of subscribers.
-    pub fn close_of_key(&mut self, key: KeyIndex, code: u16) {
-        self.queue_where(|subscriber| (subscriber.key == key).then_some(Control::Close(code)));
+    pub fn close_where(&mut self, is_meant: impl Fn(SlotIndex, KeyIndex) -> bool, code: u16) {
+        self.queue_where(|subscriber| {
+            is_meant(subscriber.slot, subscriber.key).then_some(Control::Close(code))
+        });
     }
 
     /// Closes up to `count` streams that are not closing yet; returns how many were left.
@@ -396,10 +398,10 @@ impl<P> Fanout<P> {
     }
 
     fn mark(&mut self, key: Key) {
-        if let Some(subscriber) = self.subscribers.of_mut(key) {
-            if !std::mem::replace(&mut subscriber.queued, true) {
-                self.dirty.push_back(key);
-            }
+        if let Some(subscriber) = self.subscribers.of_mut(key)
+            && !std::mem::replace(&mut subscriber.queued, true)
+        {
+            self.dirty.push_back(key);
         }
     }
 
@@ -657,7 +659,7 @@ mod tests {
             greet: false,
         };
         let goes = fanout.subscribe(subscription, LATER).unwrap();
-        fanout.close_of_key(KeyIndex(7), 1012);
+        fanout.close_where(|_, key| key == KeyIndex(7), 1012);
         assert_eq!(fanout.next(stays), None);
         assert_eq!(fanout.next(goes), Some(Next::Control(Control::Close(1012))));
     }

@@ -8,8 +8,10 @@
 //! Read `fanout` first: it is what the relay is for.
 
 pub mod access;
+pub mod counters;
 pub mod deadlines;
 pub mod events;
 pub mod fanout;
+pub mod relay;
 pub mod slab;
 pub mod slots;

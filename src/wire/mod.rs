@@ -17,6 +17,7 @@ pub mod iam;
 pub mod ibm;
 pub mod json;
 pub mod percent;
+pub mod publication;
 pub mod reject;
 pub mod seed;
 pub mod sse;

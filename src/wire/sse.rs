@@ -71,7 +71,7 @@ pub fn change_only(version: Version) -> Frame {
 /// cannot hold any, so all that is lost is white space between tokens.
 pub fn one_line(json: &Bytes) -> Bytes {
     let is_end = |byte: &u8| *byte == b'\n' || *byte == b'\r';
-    if !json.iter().any(|byte| is_end(byte)) {
+    if !json.iter().any(is_end) {
         return json.clone();
     }
     json.iter().filter(|byte| !is_end(byte)).copied().collect()
