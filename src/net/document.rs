@@ -1,0 +1,80 @@
+//! The answer that matters: a slot's document, as fast as the socket takes it.
+//!
+//! The head and the document are made once per snapshot; what is added here is `Age` and `Date`.
+//! Usually one gathering write takes it all. Where the client is slow, the answer is registered with
+//! the fan-out while it is being written, because it keeps its snapshot alive like a slow stream
+//! does, and is evicted like one.
+
+use std::io;
+use std::rc::Rc;
+
+use crate::model::{KeyIndex, SlotIndex};
+use crate::wire::publication::{Form, Publication};
+
+use super::conn::Connection;
+
+/// A config answer that was decided on.
+pub struct Document {
+    pub publication: Rc<Publication>,
+    pub slot: SlotIndex,
+    pub key: KeyIndex,
+    pub form: Form,
+    pub compressed: bool,
+    /// The client has this very answer already.
+    pub not_modified: bool,
+    pub head_only: bool,
+    /// Whole seconds since the content was confirmed.
+    pub age_s: u64,
+}
+
+/// Writes the answer whole.
+pub async fn send(connection: &Rc<Connection>, document: &Document, close: bool) -> io::Result<()> {
+    let moment = moment(connection, document, close);
+    if document.not_modified {
+        let head = document
+            .publication
+            .not_modified(document.form, document.compressed);
+        return connection
+            .write(&[head.as_bytes(), moment.as_bytes()])
+            .await;
+    }
+    let prepared = document
+        .publication
+        .answer(document.form, document.compressed);
+    let body: &[u8] = if document.head_only {
+        &[]
+    } else {
+        &prepared.body
+    };
+    let parts: [&[u8]; 3] = [&prepared.head, moment.as_bytes(), body];
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let written = connection.try_write(&parts)?;
+    if written == length && connection.io().try_flush().is_ok() {
+        return Ok(());
+    }
+    let driver = &connection.driver;
+    let held = driver.hold(connection, document)?;
+    let mut skip = written;
+    let rest = parts.map(|part| {
+        let skipped = skip.min(part.len());
+        skip -= skipped;
+        &part[skipped..]
+    });
+    let result = connection.write(&rest).await;
+    driver.release(held);
+    result
+}
+
+/// The fields that depend on the moment, and the empty line.
+fn moment(connection: &Connection, document: &Document, close: bool) -> heapless::String<96> {
+    let mut text = heapless::String::new();
+    let date = connection.driver.clock.date();
+    let date = std::str::from_utf8(&date).unwrap_or("");
+    let close = if close { "connection: close\r\n" } else { "" };
+    // 96 bytes hold the longest: "age: " and 20 digits, "date: " and 29 characters, "connection: close".
+    let _ = std::fmt::Write::write_fmt(
+        &mut text,
+        format_args!("age: {}\r\ndate: {date}\r\n{close}\r\n", document.age_s),
+    );
+    text
+}

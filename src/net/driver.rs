@@ -1,0 +1,423 @@
+//! The only owner of state: mutate, drain, arm.
+//!
+//! Tasks tell the driver what happened through its small methods, which change state and wake it.
+//! [`Driver::run`] is the one place that takes work out of state: it resets what is over its time,
+//! hands new frames to the sockets, looks at the seed, then sets one timer and waits. Nobody else
+//! may.
+//!
+//! Invariants: no borrow of `state` is held across a wait or while a method of the driver is called.
+//! The broadcast loop writes straight to each ready socket and yields every `fanout_batch` clients;
+//! a socket that was full is left to its own task.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::rc::{Rc, Weak};
+use std::task::{Poll, Waker};
+
+use futures_lite::future::yield_now;
+use smol::lock::Semaphore;
+use smol::{LocalExecutor, Timer};
+
+use crate::limits::Limits;
+use crate::model::{Id, Reject};
+use crate::state::counters::Counters;
+use crate::state::fanout::{SubscribersFull, Subscription};
+use crate::state::relay::{Due, Relay};
+use crate::state::slab::Key;
+use crate::time::Instant;
+use crate::wire::frame::Frame;
+use crate::wire::http::response::Answer;
+use crate::wire::publication::Publication;
+use crate::wire::{reject, sse, websocket};
+
+use super::clock::Clock;
+use super::conn::{Connection, Door};
+use super::disk::Disk;
+use super::document::Document;
+use super::load::Loaded;
+use super::log::{Cause, Log, Untrusted};
+use super::seed;
+use super::stream::{Client, Progress};
+use super::tls::ServerTls;
+use super::tunnels::Tunnels;
+
+/// Bytes that one read moves at most; one buffer for all connections.
+const SCRATCH_BYTES: usize = 16 * 1024;
+
+/// Frames that are the same for every client and never change.
+pub struct Frames {
+    /// The WebSocket heartbeat.
+    pub heartbeat: Frame,
+    /// The WebSocket change text.
+    pub change: Frame,
+    /// The event stream's heartbeat.
+    pub comment: Frame,
+    /// The event stream's end.
+    pub end: Frame,
+}
+
+/// Who is written to in the name of a key of the fan-out.
+enum Writer {
+    Stream(Rc<Client>),
+    Fetch(Weak<Connection>),
+}
+
+/// Connections that are open, by the door they came in by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Open {
+    pub sdk: usize,
+    pub lobby: usize,
+    pub admin: usize,
+}
+
+/// The owner of everything.
+pub struct Driver {
+    pub limits: Limits,
+    pub clock: Clock,
+    pub log: Log,
+    pub disk: Disk,
+    pub state: RefCell<Relay<Publication>>,
+    pub seed: RefCell<seed::Seed>,
+    pub loaded: RefCell<Rc<Loaded>>,
+    pub guid: Id,
+    pub tunnels: Tunnels,
+    pub tls: RefCell<Option<ServerTls>>,
+    pub frames: Frames,
+    pub handshakes: Semaphore,
+    pub scratch: RefCell<Box<[u8]>>,
+    pub started: Instant,
+    executor: Rc<LocalExecutor<'static>>,
+    connections: RefCell<Vec<Option<Weak<Connection>>>>,
+    writers: RefCell<Vec<Option<Writer>>>,
+    gone: Cell<Vec<Key>>,
+    open: Cell<Open>,
+    waker: Cell<Option<Waker>>,
+    woken: Cell<bool>,
+    draining: Cell<bool>,
+    random: RefCell<fastrand::Rng>,
+}
+
+/// What a driver is made of.
+pub struct Parts {
+    pub limits: Limits,
+    pub clock: Clock,
+    pub log: Log,
+    pub disk: Disk,
+    pub executor: Rc<LocalExecutor<'static>>,
+    pub state: Relay<Publication>,
+    pub loaded: Rc<Loaded>,
+    pub random_seed: u64,
+}
+
+impl Driver {
+    /// A driver that has not run yet.
+    pub fn new(parts: Parts) -> Rc<Driver> {
+        let Parts {
+            limits,
+            clock,
+            log,
+            disk,
+            executor,
+            state,
+            loaded,
+            random_seed,
+        } = parts;
+        Rc::new(Driver {
+            handshakes: Semaphore::new(limits.handshakes_max),
+            started: clock.now(),
+            limits,
+            clock,
+            log,
+            disk,
+            state: RefCell::new(state),
+            seed: RefCell::new(seed::Seed::default()),
+            guid: loaded.config.instance.guid.clone(),
+            tunnels: Tunnels::new(&loaded.config),
+            tls: RefCell::new(loaded.tls.clone()),
+            loaded: RefCell::new(loaded),
+            frames: Frames {
+                heartbeat: websocket::heartbeat(),
+                change: websocket::change(),
+                comment: sse::heartbeat(),
+                end: sse::end(),
+            },
+            scratch: RefCell::new(vec![0; SCRATCH_BYTES].into()),
+            executor,
+            connections: RefCell::default(),
+            writers: RefCell::default(),
+            gone: Cell::default(),
+            open: Cell::default(),
+            waker: Cell::default(),
+            woken: Cell::new(false),
+            draining: Cell::new(false),
+            random: RefCell::new(fastrand::Rng::with_seed(random_seed)),
+        })
+    }
+
+    // What tasks tell.
+
+    /// Lets the driver take its next turn.
+    pub fn wake(&self) {
+        self.woken.set(true);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Runs a task beside the others.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.executor.spawn(task).detach();
+    }
+
+    /// Notes something in the counters.
+    pub fn count(&self, note: impl FnOnce(&mut Counters)) {
+        note(&mut self.state.borrow_mut().counters);
+    }
+
+    /// Counts a refusal and gives its answer.
+    pub fn refuse(&self, reject: Reject) -> Answer {
+        self.count(|counters| counters.refuse(reject));
+        reject::answer(reject, self.limits.retry_after)
+    }
+
+    /// A client asks for another instance: a mistake in its configuration or in ours.
+    pub fn note_wrong_instance(&self, guid: &str) {
+        self.log.limited(
+            Cause::UnknownInstance,
+            self.clock.now(),
+            format_args!(
+                "a client asks for instance {}, this relay serves {}: compare `instance.guid` with \
+                 the guid that the SDK is given",
+                Untrusted(guid.as_bytes()),
+                self.guid
+            ),
+        );
+    }
+
+    /// Whether the relay is on its way out.
+    pub fn is_draining(&self) -> bool {
+        self.draining.get()
+    }
+
+    /// Begins the end.
+    pub fn drain(&self) {
+        self.draining.set(true);
+        self.state.borrow_mut().drain(self.clock.now());
+        self.wake();
+    }
+
+    /// A number below `bound`, not a secret; 0 for 0.
+    pub fn random_below(&self, bound: u64) -> u64 {
+        self.random.borrow_mut().u64(0..bound.max(1))
+    }
+
+    // Connections.
+
+    /// Connections that are open.
+    pub fn open(&self) -> Open {
+        self.open.get()
+    }
+
+    /// Counts a connection that came in.
+    pub fn enter(&self, door: Door) {
+        self.change_open(door, |count| count + 1);
+        self.count(|counters| match door {
+            Door::Lobby => counters.connections_lobby += 1,
+            Door::Sdk | Door::AdminTcp | Door::AdminLocal => counters.connections += 1,
+        });
+    }
+
+    /// Counts a connection that went. Called from a `Drop`: borrows nothing.
+    pub fn leave(&self, door: Door, key: Key) {
+        self.change_open(door, |count| count.saturating_sub(1));
+        let mut gone = self.gone.take();
+        gone.push(key);
+        self.gone.set(gone);
+        self.wake();
+    }
+
+    fn change_open(&self, door: Door, change: impl Fn(usize) -> usize) {
+        let mut open = self.open.get();
+        match door {
+            Door::Sdk => open.sdk = change(open.sdk),
+            Door::Lobby => open.lobby = change(open.lobby),
+            Door::AdminTcp | Door::AdminLocal => open.admin = change(open.admin),
+        }
+        self.open.set(open);
+    }
+
+    /// Lets the deadline of `key` reset this connection.
+    pub fn watch(&self, key: Key, connection: &Rc<Connection>) {
+        put(
+            &mut self.connections.borrow_mut(),
+            key,
+            Rc::downgrade(connection),
+        );
+    }
+
+    // Streams.
+
+    /// Takes a subscriber in; `make` gets its key.
+    pub fn join(
+        &self,
+        subscription: Subscription,
+        make: impl FnOnce(Key) -> Client,
+    ) -> Result<Rc<Client>, SubscribersFull> {
+        let key = {
+            let mut state = self.state.borrow_mut();
+            state.counters.streams += 1;
+            state.fanout.subscribe(subscription, self.clock.now())?
+        };
+        let client = Rc::new(make(key));
+        put(
+            &mut self.writers.borrow_mut(),
+            key,
+            Writer::Stream(client.clone()),
+        );
+        self.wake();
+        Ok(client)
+    }
+
+    /// Lets a subscriber go.
+    pub fn leave_stream(&self, key: Key) {
+        self.state.borrow_mut().fanout.unsubscribe(key);
+        if let Some(place) = self.writers.borrow_mut().get_mut(key.place()) {
+            *place = None;
+        }
+    }
+
+    /// Registers an answer that is written slowly, because it keeps its snapshot alive.
+    pub fn hold(&self, connection: &Rc<Connection>, document: &Document) -> io::Result<Key> {
+        let version = document.publication.version;
+        let held = self
+            .state
+            .borrow_mut()
+            .fanout
+            .hold(document.slot, version, document.key);
+        let key = held.map_err(|SubscribersFull| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        let writer = Writer::Fetch(Rc::downgrade(connection));
+        put(&mut self.writers.borrow_mut(), key, writer);
+        Ok(key)
+    }
+
+    /// Lets such an answer go.
+    pub fn release(&self, key: Key) {
+        self.leave_stream(key);
+    }
+
+    // The loop.
+
+    /// Takes turns until the drain window is over or nobody is left to wait for.
+    pub async fn run(self: &Rc<Driver>) {
+        let mut timer = Timer::never();
+        let mut armed = None;
+        loop {
+            if self.turn() || (self.is_draining() && self.open() == Open::default()) {
+                return;
+            }
+            self.broadcast().await;
+            let timeout = self.state.borrow().poll_timeout().map(|(at, _)| at);
+            if timeout != armed {
+                armed = timeout;
+                match timeout {
+                    Some(at) => timer.set_after(at - self.clock.now()),
+                    None => timer.clear(),
+                }
+            }
+            poll_fn(|context| {
+                if self.woken.take() {
+                    return Poll::Ready(());
+                }
+                self.waker.set(Some(context.waker().clone()));
+                match std::pin::Pin::new(&mut timer).poll(context) {
+                    Poll::Ready(_) => {
+                        armed = None;
+                        Poll::Ready(())
+                    }
+                    Poll::Pending => Poll::Pending,
+                }
+            })
+            .await;
+        }
+    }
+
+    /// Does what is due; `true` when it is time to leave.
+    fn turn(self: &Rc<Driver>) -> bool {
+        for key in self.gone.take() {
+            self.state.borrow_mut().deadlines.remove(key);
+            if let Some(place) = self.connections.borrow_mut().get_mut(key.place()) {
+                *place = None;
+            }
+        }
+        let now = self.clock.now();
+        loop {
+            let due = self.state.borrow_mut().poll_due(now);
+            match due {
+                None => break,
+                Some(Due::Leave) => return true,
+                Some(Due::LookAtSeed) => seed::look(self),
+                Some(Due::Reset(key, _)) => {
+                    let connections = self.connections.borrow();
+                    let place = connections.get(key.place()).and_then(Option::as_ref);
+                    if let Some(connection) = place.and_then(Weak::upgrade) {
+                        connection.io().reset();
+                    }
+                }
+            }
+        }
+        self.log.sweep(now);
+        false
+    }
+
+    /// Hands every subscriber what there is for it.
+    async fn broadcast(&self) {
+        let mut written = 0;
+        loop {
+            let evicted = self.state.borrow_mut().fanout.poll_evicted();
+            if let Some(key) = evicted {
+                self.evict(key);
+                continue;
+            }
+            let dirty = self.state.borrow_mut().fanout.poll_dirty();
+            let Some(key) = dirty else { return };
+            self.pump(key);
+            written += 1;
+            if written % self.limits.fanout_batch == 0 {
+                yield_now().await;
+            }
+        }
+    }
+
+    fn pump(&self, key: Key) {
+        let client = match self.writers.borrow().get(key.place()) {
+            Some(Some(Writer::Stream(client))) if client.key() == key => client.clone(),
+            _ => return,
+        };
+        if client.is_blocked() {
+            return;
+        }
+        match client.pump() {
+            Ok(Progress::Idle) => {}
+            Ok(Progress::Blocked | Progress::Closed) | Err(_) => client.wake(),
+        }
+    }
+
+    fn evict(&self, key: Key) {
+        let connection = match self.writers.borrow().get(key.place()) {
+            Some(Some(Writer::Stream(client))) => Some(client.connection.clone()),
+            Some(Some(Writer::Fetch(connection))) => connection.upgrade(),
+            _ => None,
+        };
+        if let Some(connection) = connection {
+            connection.io().reset();
+        }
+    }
+}
+
+fn put<T>(table: &mut Vec<Option<T>>, key: Key, value: T) {
+    if table.len() <= key.place() {
+        table.resize_with(key.place() + 1, || None);
+    }
+    table[key.place()] = Some(value);
+}

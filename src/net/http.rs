@@ -1,0 +1,307 @@
+//! The life of a connection: TLS or not, one request after the other, until it ends or becomes a
+//! stream.
+//!
+//! Owns the order of things: read a head within its time, let `route` decide (at once, without
+//! waiting), take the body that the decision needs, write the answer, keep the connection or not.
+//!
+//! The await-point rule: no borrow of the head, of state or of the transport is held across a wait;
+//! what `route` decides is owned. The buffer is given up while the connection is idle, so that an
+//! idle one costs its task and nothing else. A stream goes on in a new, smaller task.
+
+use std::io;
+use std::rc::Rc;
+
+use futures_lite::future::yield_now;
+
+use crate::model::Reject;
+use crate::state::deadlines::Reason;
+use crate::wire::DecodeError;
+use crate::wire::http::response::Answer;
+use crate::wire::http::{Body, Head, Method};
+
+use super::conn::{Connection, Door};
+use super::route::{self, Action, Wanted};
+use super::{document, stream, tls};
+
+/// The first byte of a TLS record that can begin a connection.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+/// What is left to do with a connection after a request.
+enum After {
+    /// Read the next request.
+    Next,
+    /// End it in order; the peer may still be sending.
+    Linger,
+    /// End it: the peer is gone, or another task owns it now.
+    Done,
+}
+
+/// Serves an accepted connection to its end.
+pub async fn serve(connection: Rc<Connection>) {
+    // The peer's own failures; what was worth counting is counted where it happened.
+    let _ = serve_requests(connection).await;
+}
+
+async fn serve_requests(connection: Rc<Connection>) -> io::Result<()> {
+    let mut buffer = Vec::new();
+    connection.arm(Reason::Head);
+    if connection.read_wire(&mut buffer).await? == 0 {
+        return Ok(());
+    }
+    if buffer[0] == TLS_HANDSHAKE {
+        start_tls(&connection, std::mem::take(&mut buffer)).await?;
+    }
+    loop {
+        let after = match serve_one(&connection, &mut buffer).await? {
+            After::Next if connection.driver.is_draining() => After::Linger,
+            after => after,
+        };
+        match after {
+            After::Next if buffer.is_empty() => {
+                buffer = Vec::new();
+                connection.arm(Reason::Idle);
+                if connection.read(&mut buffer).await? == 0 {
+                    return Ok(());
+                }
+                connection.arm(Reason::Head);
+            }
+            // A client that sends ahead takes its turn with the others.
+            After::Next => {
+                connection.arm(Reason::Head);
+                yield_now().await;
+            }
+            After::Linger => {
+                connection.linger().await;
+                return Ok(());
+            }
+            After::Done => return Ok(()),
+        }
+    }
+}
+
+async fn start_tls(connection: &Rc<Connection>, unread: Vec<u8>) -> io::Result<()> {
+    let driver = &connection.driver;
+    let config = driver.tls.borrow().clone();
+    let Some(config) = config.filter(|_| connection.door != Door::AdminTcp) else {
+        driver.count(|counters| counters.handshakes_refused += 1);
+        return Err(io::ErrorKind::Unsupported.into());
+    };
+    let result = Box::pin(tls::accept(connection, config, unread)).await;
+    driver.count(|counters| match result {
+        Ok(()) => counters.handshakes += 1,
+        Err(_) => counters.handshakes_failed += 1,
+    });
+    result
+}
+
+/// Reads one request from `buffer` and the connection, and answers it.
+async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Result<After> {
+    let driver = &connection.driver;
+    let (action, request) = loop {
+        if let Some(decided) = decide(connection, buffer) {
+            break decided;
+        }
+        if connection.read(buffer).await? == 0 {
+            return Ok(After::Done);
+        }
+    };
+    buffer.drain(..request.head_length);
+    match action {
+        Action::Stream(opening) => {
+            let unread = std::mem::take(buffer);
+            driver.spawn(stream::open(connection.clone(), opening, unread));
+            Ok(After::Done)
+        }
+        Action::Tunnel => {
+            connection
+                .write(&[b"HTTP/1.1 200 Connection established\r\n\r\n"])
+                .await?;
+            tunnel(connection, buffer).await
+        }
+        Action::Document(answer) => {
+            let drained = discard_body(connection, buffer, request.body).await?;
+            document::send(connection, &answer, request.close || !drained).await?;
+            Ok(if request.close || !drained {
+                After::Linger
+            } else {
+                After::Next
+            })
+        }
+        Action::Answer(answer) => {
+            let drained = discard_body(connection, buffer, request.body.clone()).await?;
+            send(connection, answer, &request, !drained).await
+        }
+        Action::Drop => Ok(After::Done),
+        Action::Body(wanted) => {
+            let bytes_max = wanted.bytes_max(&driver.limits);
+            let read = Box::pin(read_body(connection, buffer, &request, bytes_max)).await?;
+            let (answer, unread) = match read {
+                Ok(body) => (
+                    Box::pin(route::with_body(connection, wanted, body)).await,
+                    false,
+                ),
+                Err(DecodeError::BodyTooLarge) => (wanted.too_large(driver), true),
+                Err(fault) => (fault_answer(fault), true),
+            };
+            send(connection, answer, &request, unread).await
+        }
+    }
+}
+
+/// What outlives the head of a request.
+struct Request {
+    method: Method,
+    head_length: usize,
+    body: Body,
+    expects_continue: bool,
+    close: bool,
+}
+
+/// Reads the head, if it is complete, and decides. Everything that is returned is owned.
+fn decide(connection: &Rc<Connection>, buffer: &[u8]) -> Option<(Action, Request)> {
+    let driver = &connection.driver;
+    match Head::parse(buffer, &driver.limits) {
+        Ok(None) => None,
+        Ok(Some(head)) => {
+            driver.count(|counters| counters.requests += 1);
+            let request = Request {
+                method: head.method,
+                head_length: head.length,
+                body: head.body.clone(),
+                expects_continue: head.expects_continue,
+                close: head.close,
+            };
+            Some((route::decide(connection, &head), request))
+        }
+        Err(fault) => {
+            driver.count(|counters| counters.malformed += 1);
+            let request = Request {
+                method: Method::Get,
+                head_length: buffer.len(),
+                body: Body::empty(),
+                expects_continue: false,
+                close: true,
+            };
+            Some((Action::Answer(fault_answer(fault)), request))
+        }
+    }
+}
+
+fn fault_answer(fault: DecodeError) -> Answer {
+    let body = format!(
+        "{{\"status_code\":{},\"message\":\"{}\"}}",
+        fault.status(),
+        fault.what().replace(['"', '\\'], "")
+    );
+    Answer::json(fault.status(), body)
+}
+
+async fn send(
+    connection: &Connection,
+    answer: Answer,
+    request: &Request,
+    must_close: bool,
+) -> io::Result<After> {
+    let close = request.close || must_close;
+    let date = connection.driver.clock.date();
+    let date = std::str::from_utf8(&date).unwrap_or("");
+    let bytes = answer.encode(request.method, date, close);
+    connection.write(&[&bytes]).await?;
+    Ok(if close { After::Linger } else { After::Next })
+}
+
+/// Inside a tunnel there is TLS and nothing else.
+async fn tunnel(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Result<After> {
+    connection.arm(Reason::Head);
+    if buffer.is_empty() && connection.read_wire(buffer).await? == 0 {
+        return Ok(After::Done);
+    }
+    if buffer[0] != TLS_HANDSHAKE {
+        connection.driver.count(|counters| counters.malformed += 1);
+        return Ok(After::Done);
+    }
+    start_tls(connection, std::mem::take(buffer)).await?;
+    Ok(After::Next)
+}
+
+/// Reads the body of a request that needs it, whole, up to its bound.
+async fn read_body(
+    connection: &Connection,
+    buffer: &mut Vec<u8>,
+    request: &Request,
+    bytes_max: usize,
+) -> io::Result<Result<Vec<u8>, DecodeError>> {
+    let limits = &connection.driver.limits;
+    let mut body = request.body.clone();
+    if body
+        .remaining()
+        .is_some_and(|length| length > bytes_max as u64)
+    {
+        return Ok(Err(DecodeError::BodyTooLarge));
+    }
+    if request.expects_continue && buffer.is_empty() && !body.is_end() {
+        connection
+            .write(&[b"HTTP/1.1 100 Continue\r\n\r\n"])
+            .await?;
+    }
+    connection.arm(Reason::Body);
+    let mut content = Vec::new();
+    while !body.is_end() {
+        let piece = match body.decode(buffer, limits) {
+            Ok(piece) => piece,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if content.len() + piece.content.len() > bytes_max {
+            return Ok(Err(DecodeError::BodyTooLarge));
+        }
+        content.extend_from_slice(&buffer[piece.content.clone()]);
+        buffer.drain(..piece.consumed);
+        if piece.consumed == 0 && !body.is_end() && connection.read(buffer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(Ok(content))
+}
+
+/// Reads past the body of a request that does not need it. `false`: it is not worth it, or not
+/// possible; the connection has to end.
+async fn discard_body(
+    connection: &Connection,
+    buffer: &mut Vec<u8>,
+    mut body: Body,
+) -> io::Result<bool> {
+    let limits = &connection.driver.limits;
+    let mut left = limits.body_drain_bytes_max;
+    if body.is_end() {
+        return Ok(true);
+    }
+    connection.arm(Reason::Body);
+    while !body.is_end() {
+        let Ok(piece) = body.decode(buffer, limits) else {
+            return Ok(false);
+        };
+        buffer.drain(..piece.consumed);
+        left = left.saturating_sub(piece.consumed);
+        if left == 0 {
+            return Ok(false);
+        }
+        if piece.consumed == 0 && !body.is_end() && connection.read(buffer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(true)
+}
+
+impl Wanted {
+    /// A body over its bound. Events are answered as if they had been taken: an SDK that hears
+    /// anything but 202 may lose more than this report.
+    fn too_large(&self, driver: &super::driver::Driver) -> Answer {
+        match self {
+            Wanted::Events { kind, .. } => {
+                driver.state.borrow_mut().events.handle_malformed(*kind);
+                route::accepted()
+            }
+            Wanted::Token | Wanted::Admin(_) => driver.refuse(Reject::BodyTooLarge),
+        }
+    }
+}

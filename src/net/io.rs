@@ -1,0 +1,297 @@
+//! The transport under a connection: a socket, or a pipe in tests, with TLS on it or without.
+//!
+//! Everything is `try_`: it does what can be done now and answers `WouldBlock` otherwise, without a
+//! `Context`. So the broadcast loop and a client's own task can write to the same client; only the
+//! task then waits, through [`Io::poll_readable`] and [`Io::poll_writable`], and it is the only one
+//! that does, since a socket keeps one waker per direction.
+//!
+//! TLS is spoken by the library in memory; this file moves its records. A write is accepted when the
+//! library has taken it, within its bound; what it could not send yet goes out before anything else.
+//!
+//! Invariant: bytes that were read before TLS began (`unread`) are the first that TLS sees.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::Shutdown;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use rustls::ServerConnection;
+use rustls::server::{Accepted, Acceptor};
+use smol::Async;
+use socket2::Socket;
+
+/// Plain text that a TLS session holds before its records are out: two records.
+const TLS_BUFFER_BYTES: usize = 32 * 1024;
+
+/// A byte stream with a peer behind it.
+pub enum Wire {
+    Socket(Async<Socket>),
+    Pipe(super::pipe::End),
+}
+
+/// A wire, with TLS on it or without.
+pub struct Io {
+    wire: Wire,
+    tls: Option<Box<ServerConnection>>,
+    /// Read from the wire, not yet given to TLS.
+    unread: Vec<u8>,
+    /// Bytes that the peer's side has taken, of whatever kind: a client that takes none is stuck.
+    sent: u64,
+}
+
+impl Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Wire::Socket(socket) => retry(|| socket.get_ref().read(buffer)),
+            Wire::Pipe(end) => end.read(buffer),
+        }
+    }
+
+    fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Wire::Socket(socket) => retry(|| socket.get_ref().write_vectored(parts)),
+            Wire::Pipe(end) => end.write(parts),
+        }
+    }
+}
+
+fn retry(mut operation: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match operation() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+impl Io {
+    /// A plain stream.
+    pub fn new(wire: Wire) -> Io {
+        Io {
+            wire,
+            tls: None,
+            unread: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// Reads the first message of TLS. `unread` was read from the wire already; what lies behind the
+    /// message stays with the result.
+    pub fn try_hello(&mut self, acceptor: &mut Acceptor) -> io::Result<Option<Accepted>> {
+        loop {
+            match acceptor.accept() {
+                Ok(Some(accepted)) => return Ok(Some(accepted)),
+                Ok(None) => {}
+                Err((error, mut alert)) => {
+                    let _ = alert.write_all(&mut Outgoing {
+                        wire: &mut self.wire,
+                    });
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                }
+            }
+            let mut source = Records {
+                unread: &mut self.unread,
+                wire: &mut self.wire,
+            };
+            if acceptor.read_tls(&mut source)? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Gives back bytes that were read from the wire, so that TLS sees them first.
+    pub fn unread(&mut self, bytes: Vec<u8>) {
+        self.unread = bytes;
+    }
+
+    /// Puts TLS on the stream.
+    pub fn start_tls(&mut self, mut connection: ServerConnection) {
+        connection.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+        self.tls = Some(Box::new(connection));
+    }
+
+    /// Whether TLS is on the stream.
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Whether TLS has records that the wire did not take yet.
+    pub fn wants_write(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Bytes that the peer's side has taken so far.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Reads what is there. Zero is the end; a TLS stream that ends without saying so has ended too.
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = self.tls.as_mut() else {
+            return self.wire.read(buffer);
+        };
+        loop {
+            match tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                result => return result,
+            }
+            let mut source = Records {
+                unread: &mut self.unread,
+                wire: &mut self.wire,
+            };
+            let ended = tls.read_tls(&mut source)? == 0;
+            let processed = tls.process_new_packets();
+            // What the library answers (handshake, alert, key update) goes out even on an error.
+            let flushed = flush_records(tls, &mut self.wire, &mut self.sent);
+            if let Err(error) = processed {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+            match flushed {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                _ if ended && tls.is_handshaking() => return Ok(0),
+                _ => {}
+            }
+        }
+    }
+
+    /// Takes the handshake as far as it goes now; `Ok` means that it is complete and sent.
+    pub fn try_handshake(&mut self) -> io::Result<()> {
+        let Some(tls) = self.tls.as_mut() else {
+            return Ok(());
+        };
+        loop {
+            flush_records(tls, &mut self.wire, &mut self.sent)?;
+            if !tls.is_handshaking() {
+                return Ok(());
+            }
+            let mut source = Records {
+                unread: &mut self.unread,
+                wire: &mut self.wire,
+            };
+            if tls.read_tls(&mut source)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if let Err(error) = tls.process_new_packets() {
+                let _ = flush_records(tls, &mut self.wire, &mut self.sent);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+        }
+    }
+
+    /// Reads from the wire itself, before it is known whether TLS is spoken on it.
+    pub fn try_read_wire(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.wire.read(buffer)
+    }
+
+    /// Writes as much of `parts` as is taken now.
+    pub fn try_write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let Some(tls) = self.tls.as_mut() else {
+            let count = self.wire.write(parts)?;
+            self.sent += count as u64;
+            return Ok(count);
+        };
+        flush_records(tls, &mut self.wire, &mut self.sent)?;
+        let taken = tls.writer().write_vectored(parts)?;
+        match flush_records(tls, &mut self.wire, &mut self.sent) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(taken),
+        }
+    }
+
+    /// Sends what TLS still holds; `Ok` means that it holds nothing.
+    pub fn try_flush(&mut self) -> io::Result<()> {
+        match self.tls.as_mut() {
+            None => Ok(()),
+            Some(tls) => flush_records(tls, &mut self.wire, &mut self.sent),
+        }
+    }
+
+    /// Ready when a read may do more than the last one.
+    pub fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wire {
+            Wire::Socket(socket) => socket.poll_readable(context),
+            Wire::Pipe(end) => end.poll_readable(context),
+        }
+    }
+
+    /// Ready when a write may do more than the last one.
+    pub fn poll_writable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.wire {
+            Wire::Socket(socket) => socket.poll_writable(context),
+            Wire::Pipe(end) => end.poll_writable(context),
+        }
+    }
+
+    /// Tells the peer that nothing more will come. TLS says so in its own words first; both are
+    /// said as far as the socket takes them now.
+    pub fn finish(&mut self) {
+        if let Some(tls) = self.tls.as_mut() {
+            tls.send_close_notify();
+            let _ = flush_records(tls, &mut self.wire, &mut self.sent);
+        }
+        match &mut self.wire {
+            Wire::Socket(socket) => drop(socket.get_ref().shutdown(Shutdown::Write)),
+            Wire::Pipe(end) => end.finish(),
+        }
+    }
+
+    /// Ends the stream at once and drops what the kernel still holds for it. The owner's task reads
+    /// the end, or fails to write, and goes.
+    pub fn reset(&mut self) {
+        match &mut self.wire {
+            Wire::Socket(socket) => {
+                let _ = socket.get_ref().set_linger(Some(Duration::ZERO));
+                let _ = socket.get_ref().shutdown(Shutdown::Both);
+            }
+            Wire::Pipe(end) => end.reset(),
+        }
+    }
+}
+
+/// Sends records until there are none; `WouldBlock` when the wire takes no more.
+fn flush_records(tls: &mut ServerConnection, wire: &mut Wire, sent: &mut u64) -> io::Result<()> {
+    while tls.wants_write() {
+        *sent += tls.write_tls(&mut Outgoing { wire })? as u64;
+    }
+    Ok(())
+}
+
+/// Where TLS reads its records: first what was read before it began, then the wire.
+struct Records<'a> {
+    unread: &'a mut Vec<u8>,
+    wire: &'a mut Wire,
+}
+
+impl Read for Records<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.unread.is_empty() {
+            return self.wire.read(buffer);
+        }
+        let count = self.unread.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&self.unread[..count]);
+        self.unread.drain(..count);
+        if self.unread.is_empty() {
+            *self.unread = Vec::new();
+        }
+        Ok(count)
+    }
+}
+
+struct Outgoing<'a> {
+    wire: &'a mut Wire,
+}
+
+impl Write for Outgoing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.wire.write(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.wire.write(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! A new configuration for a running relay, all of it or nothing.
+//!
+//! Owns the order: read everything first (in the disk lane), refuse the whole if any of it is wrong,
+//! then swap keys, certificate and admin token in one step, then read the seed. What cannot change
+//! without a restart is named and keeps its old value. No connection is dropped, but those that were
+//! opened with a key that is gone.
+
+use std::rc::Rc;
+
+use super::driver::Driver;
+use super::load::{self, LoadError, Loaded};
+use super::seed;
+
+/// The code for streams whose key was removed: "going away".
+const CLOSE_KEY_REMOVED: u16 = 1001;
+
+/// What a reload came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The new configuration is in force, and the seed is usable.
+    pub is_applied: bool,
+    /// For people, one line each.
+    pub lines: Vec<String>,
+}
+
+/// Reads the configuration again and puts it in force.
+pub async fn reload(driver: &Rc<Driver>) -> Report {
+    let report = try_reload(driver).await;
+    for line in &report.lines {
+        match report.is_applied {
+            true => driver.log.note(format_args!("reload: {line}")),
+            false => driver.log.error(format_args!("reload: {line}")),
+        }
+    }
+    driver.count(|counters| match report.is_applied {
+        true => counters.reloads += 1,
+        false => counters.reloads_refused += 1,
+    });
+    report
+}
+
+async fn try_reload(driver: &Rc<Driver>) -> Report {
+    let refused = |lines| Report {
+        is_applied: false,
+        lines,
+    };
+    let origin = driver.loaded.borrow().origin.clone();
+    let limits = driver.limits.clone();
+    let loaded = match driver.disk.run(move || load::load(origin, &limits)).await {
+        Ok(Ok(loaded)) => loaded,
+        Ok(Err(LoadError::Unreadable(problem))) => return refused(vec![problem]),
+        Ok(Err(LoadError::Wrong(errors))) => {
+            return refused(errors.iter().map(ToString::to_string).collect());
+        }
+        Err(_) => {
+            return refused(vec![
+                "the disk has more to do than it can; try again".into(),
+            ]);
+        }
+    };
+    if !loaded.problems.is_empty() {
+        return refused(loaded.problems);
+    }
+    let mut lines = apply(driver, loaded);
+    seed::forget(driver);
+    match seed::read(driver).await {
+        Ok(verdict) => {
+            lines.push(format!(
+                "seed: {} slots changed, {} unchanged, {} refused",
+                verdict.adopted, verdict.unchanged, verdict.refused
+            ));
+            Report {
+                is_applied: verdict.refused == 0,
+                lines,
+            }
+        }
+        Err(problem) => {
+            lines.push(format!("seed not used, what is served stays: {problem}"));
+            refused(lines)
+        }
+    }
+}
+
+fn apply(driver: &Rc<Driver>, mut loaded: Loaded) -> Vec<String> {
+    let old = driver.loaded.borrow().clone();
+    let mut lines: Vec<String> = Vec::new();
+    for key in old.config.needs_restart(&loaded.config) {
+        lines.push(format!("{key} changed: takes effect at the next start"));
+    }
+    let now = driver.clock.now();
+    loaded.keep_slots(&old.config.slots);
+    let mut state = driver.state.borrow_mut();
+    let gone = state.access.replace(loaded.keys.clone(), loaded.unreadable);
+    // A key that is gone may use no slot.
+    state.close_not_allowed(CLOSE_KEY_REMOVED);
+    state.watch_seed(loaded.config.seed.is_some(), now);
+    drop(state);
+    lines.push(format!(
+        "{} client keys, {} removed",
+        loaded.keys.len(),
+        gone.len()
+    ));
+    *driver.tls.borrow_mut() = loaded.tls.clone();
+    *driver.loaded.borrow_mut() = Rc::new(loaded);
+    driver.wake();
+    lines
+}

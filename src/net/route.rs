@@ -1,0 +1,337 @@
+//! Which request gets what, on the SDK listener.
+//!
+//! Owns the order of the questions: is it ours (path, instance, slot), may this method, who asks,
+//! may they, is there something to give. Decides at once, without waiting, and answers with an
+//! [`Action`] that owns what it needs. The rules themselves live elsewhere: paths in `wire::ibm`,
+//! keys in `state::access`, statuses in `wire::reject`.
+//!
+//! Never a redirect, and never a refusal of events from a client that is known: what SDKs do with
+//! any answer but 202 costs more than the event.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use ring::rand::SecureRandom;
+
+use crate::limits::Limits;
+use crate::model::{KeyIndex, Reject, SlotIndex};
+use crate::state::events::Kind as EventKind;
+use crate::state::fanout::Kind;
+use crate::wire::http::response::Answer;
+use crate::wire::http::{Head, Method, Target};
+use crate::wire::ibm::{self, Path};
+use crate::wire::publication::{self, Form};
+use crate::wire::{cors, events, gzip, iam, websocket};
+
+use super::admin;
+use super::conn::{Connection, Door};
+use super::document::Document;
+use super::driver::Driver;
+use super::log::{Cause, Untrusted};
+use super::stream::{Greeting, Opening};
+
+/// What to do about a request.
+pub enum Action {
+    Answer(Answer),
+    Document(Document),
+    Stream(Opening),
+    /// Answer a `CONNECT`, then speak TLS on the same connection.
+    Tunnel,
+    /// Read the body first, then ask [`with_body`].
+    Body(Wanted),
+    /// End the connection without a word: the one refusal that a browser's event stream survives.
+    Drop,
+}
+
+/// What the body is for.
+pub enum Wanted {
+    Token,
+    Events { kind: EventKind, compressed: bool },
+    Admin(admin::Command),
+}
+
+impl Wanted {
+    /// The longest body that is taken.
+    pub fn bytes_max(&self, limits: &Limits) -> usize {
+        match self {
+            Wanted::Token => limits.credential_bytes_max,
+            Wanted::Events { .. } => limits.body_bytes_max,
+            Wanted::Admin(_) => limits.body_bytes_max,
+        }
+    }
+}
+
+/// Decides about a request whose head was read.
+pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
+    let driver = &connection.driver;
+    match connection.door {
+        Door::AdminTcp | Door::AdminLocal => return admin::decide(connection, head),
+        Door::Sdk | Door::Lobby => {}
+    }
+    let path = match head.target {
+        Target::Authority(authority) => return tunnel(connection, authority),
+        Target::Path(target) => ibm::parse(target),
+    };
+    let Some(path) = path else {
+        return refused(driver, Reject::UnknownPath);
+    };
+    if connection.door == Door::Lobby {
+        return overloaded(driver, &path);
+    }
+    match decide_path(connection, head, &path) {
+        Ok(action) => action,
+        Err(Reject::MethodNotAllowed) => {
+            let answer = driver.refuse(Reject::MethodNotAllowed);
+            Action::Answer(answer.with("allow", path.methods()))
+        }
+        Err(reject) => refused(driver, reject),
+    }
+}
+
+fn refused(driver: &Driver, reject: Reject) -> Action {
+    Action::Answer(driver.refuse(reject))
+}
+
+/// Over the connection limit: told to come back, except for event streams, for which every answer
+/// but 200 is final.
+fn overloaded(driver: &Driver, path: &Path<'_>) -> Action {
+    match path {
+        Path::Subscribe { .. } => Action::Drop,
+        _ => refused(driver, Reject::Overloaded),
+    }
+}
+
+fn tunnel(connection: &Rc<Connection>, authority: &str) -> Action {
+    let driver = &connection.driver;
+    let inside = connection.io().is_tls();
+    let allowed = !inside && connection.door == Door::Sdk && driver.tunnels.allows(authority);
+    if !allowed || driver.tls.borrow().is_none() {
+        driver.log.limited(
+            Cause::TunnelRefused,
+            driver.clock.now(),
+            format_args!(
+                "CONNECT to {} refused: the relay answers for its own service's host names only; \
+             `connect.allow` adds more, and `tls` must be configured",
+                Untrusted(authority.as_bytes())
+            ),
+        );
+        return refused(driver, Reject::TunnelRefused);
+    }
+    driver.count(|counters| counters.tunnels += 1);
+    Action::Tunnel
+}
+
+fn decide_path(
+    connection: &Rc<Connection>,
+    head: &Head<'_>,
+    path: &Path<'_>,
+) -> Result<Action, Reject> {
+    let driver = &connection.driver;
+    if path.guid().is_some_and(|guid| guid != driver.guid.as_str()) {
+        driver.note_wrong_instance(path.guid().unwrap_or(""));
+        return Err(Reject::UnknownInstance);
+    }
+    let slot = match path.slot() {
+        None => None,
+        Some((collection, environment)) => {
+            let found = driver.state.borrow().slots.find(collection, environment);
+            Some(found.ok_or(Reject::UnknownSlot)?)
+        }
+    };
+    if head.method == Method::Options && path.takes(Method::Options) {
+        return Ok(Action::Answer(preflight()));
+    }
+    if !takes(path, head.method) {
+        return Err(Reject::MethodNotAllowed);
+    }
+    if driver.is_draining() {
+        return Err(Reject::Draining);
+    }
+    if matches!(path, Path::Token) {
+        return Ok(Action::Body(Wanted::Token));
+    }
+    let mut state = driver.state.borrow_mut();
+    let key = state.access.check(head.authorization.unwrap_or(""))?;
+    match slot {
+        Some(slot) => {
+            state.access.may_use(key, slot)?;
+            drop(state);
+            serve_slot(driver, head, path, slot, key)
+        }
+        None => Ok(Action::Body(Wanted::Events {
+            kind: match path {
+                Path::Analytics { .. } => EventKind::Analytics,
+                _ => EventKind::Usage,
+            },
+            compressed: head.content_encoding.is_some_and(|coding| {
+                coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip")
+            }),
+        })),
+    }
+}
+
+fn takes(path: &Path<'_>, method: Method) -> bool {
+    match method {
+        Method::Head => matches!(path, Path::Config { .. } | Path::LegacyConfig { .. }),
+        Method::Options => false,
+        method => path.takes(method),
+    }
+}
+
+fn serve_slot(
+    driver: &Driver,
+    head: &Head<'_>,
+    path: &Path<'_>,
+    slot: SlotIndex,
+    key: KeyIndex,
+) -> Result<Action, Reject> {
+    let opening = |kind, greet, greeting| {
+        Ok(Action::Stream(Opening {
+            slot,
+            key,
+            kind,
+            greet,
+            greeting,
+        }))
+    };
+    match path {
+        Path::WebSocket { .. } => {
+            let Some(accept) = head.websocket_key else {
+                return Ok(Action::Answer(upgrade()));
+            };
+            let greet = ibm::wants_change_text(head.user_agent);
+            opening(
+                Kind::WebSocket,
+                greet,
+                Greeting::WebSocket(websocket::accept(accept)),
+            )
+        }
+        Path::Subscribe {
+            events_only: true, ..
+        } => opening(Kind::SseEventsOnly, false, Greeting::Sse),
+        Path::Subscribe { .. } => opening(Kind::Sse, false, Greeting::Sse),
+        Path::LegacyConfig { .. } => document(driver, head, slot, key, Form::Flat),
+        _ => document(driver, head, slot, key, Form::Current),
+    }
+}
+
+/// The answer to a change-socket request that is no complete upgrade (RFC 9110 15.5.22).
+fn upgrade() -> Answer {
+    let body = "{\"status_code\":426,\"message\":\"this path takes a WebSocket upgrade\"}";
+    with_fields(
+        Answer::json(426, body).with("upgrade", "websocket"),
+        &[cors::ANSWER],
+    )
+}
+
+fn document(
+    driver: &Driver,
+    head: &Head<'_>,
+    slot: SlotIndex,
+    key: KeyIndex,
+    form: Form,
+) -> Result<Action, Reject> {
+    let mut state = driver.state.borrow_mut();
+    let publication = state
+        .fanout
+        .newest(slot)
+        .cloned()
+        .ok_or(Reject::NoSnapshot)?;
+    let now = driver.clock.now();
+    let held = state.slots.of(slot).and_then(|slot| slot.held.as_ref());
+    let age_s = held
+        .map(|held| (now - held.confirmed).as_secs())
+        .unwrap_or_default();
+    let compressed = head.accepts_gzip;
+    let not_modified = head.if_none_match.is_some_and(|condition| {
+        publication::names(condition, &publication.answer(form, compressed).etag)
+    });
+    match not_modified {
+        true => state.counters.documents_not_modified += 1,
+        false => state.counters.documents += 1,
+    }
+    Ok(Action::Document(Document {
+        publication,
+        slot,
+        key,
+        form,
+        compressed,
+        not_modified,
+        head_only: head.method == Method::Head,
+        age_s,
+    }))
+}
+
+/// Answers a request whose body was read.
+pub async fn with_body(connection: &Rc<Connection>, wanted: Wanted, body: Vec<u8>) -> Answer {
+    let driver = &connection.driver;
+    match wanted {
+        Wanted::Token => token(driver, &body),
+        Wanted::Events { kind, compressed } => take_events(driver, kind, compressed, body),
+        Wanted::Admin(command) => admin::run(driver, command, body).await,
+    }
+}
+
+/// The answer that every SDK wants for events: 202, whatever became of them.
+pub fn accepted() -> Answer {
+    with_fields(Answer::new(202), &[cors::ANSWER])
+}
+
+fn preflight() -> Answer {
+    with_fields(Answer::new(204), &cors::PREFLIGHT)
+}
+
+fn with_fields(answer: Answer, fields: &[(&'static str, &'static str)]) -> Answer {
+    fields
+        .iter()
+        .fold(answer, |answer, (name, value)| answer.with(name, *value))
+}
+
+fn token(driver: &Driver, body: &[u8]) -> Answer {
+    let Ok(api_key) = iam::parse_form(body, &driver.limits) else {
+        driver.count(|counters| counters.refuse(Reject::MalformedBody));
+        return Answer::json(iam::ERROR_STATUS, iam::error_body());
+    };
+    let mut jti = [0; 16];
+    if ring::rand::SystemRandom::new().fill(&mut jti).is_err() {
+        return driver.refuse(Reject::Overloaded);
+    }
+    let mut state = driver.state.borrow_mut();
+    let now = driver.clock.now();
+    let issued = state.access.exchange(&api_key, now).map(|key| {
+        let iat = driver.clock.wall();
+        let token = iam::issue(key.secret(), key.id(), iat, &jti);
+        iam::answer(&token, iat)
+    });
+    match issued {
+        Ok(answer) => {
+            state.counters.tokens += 1;
+            Answer::json(200, answer).with("cache-control", "no-store")
+        }
+        Err(Reject::WrongKey) => {
+            state.counters.refuse(Reject::WrongKey);
+            Answer::json(iam::ERROR_STATUS, iam::error_body())
+        }
+        Err(reject) => {
+            drop(state);
+            driver.refuse(reject)
+        }
+    }
+}
+
+fn take_events(driver: &Driver, kind: EventKind, compressed: bool, body: Vec<u8>) -> Answer {
+    let inflated = match compressed {
+        true => gzip::inflate(&body, driver.limits.inflated_bytes_max).ok(),
+        false => Some(body),
+    };
+    let counted = inflated.and_then(|body| Some((events::entries(&body).ok()?, body)));
+    let mut state = driver.state.borrow_mut();
+    match counted {
+        Some((entries, body)) => {
+            let now = driver.clock.now();
+            state.events.accept(kind, Bytes::from(body), entries, now);
+        }
+        None => state.events.handle_malformed(kind),
+    }
+    accepted()
+}

@@ -1,0 +1,261 @@
+//! The seed file: when it is read, and what becomes of it.
+//!
+//! Owns the read (in the disk lane, parsing included, so that a large seed on a slow card holds
+//! nobody up) and the hand-over to state. One read at a time. A file that cannot be used as a whole,
+//! or not for a slot, changes nothing but the notes in status and log.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use crate::limits::Limits;
+use crate::model::{SlotIndex, SlotKey, Snapshot, Source};
+use crate::state::slots::Adoption;
+use crate::time::Instant;
+use crate::wire::publication::Publication;
+use crate::wire::seed as wire;
+
+use super::driver::Driver;
+use super::log::Cause;
+use super::watch::{Fingerprint, Settled, Watch, read_settled};
+
+/// What is known about the file.
+#[derive(Debug, Default)]
+pub struct Seed {
+    watch: Watch,
+    reading: bool,
+    /// When a usable file was last read.
+    pub read_at: Option<Instant>,
+    /// Its size in bytes.
+    pub bytes: usize,
+    /// Why the newest file is not used as a whole, and since when.
+    pub problem: Option<(String, Instant)>,
+}
+
+/// What one read gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Slots that serve something new.
+    pub adopted: usize,
+    /// Slots whose content did not change.
+    pub unchanged: usize,
+    /// Slots for which the file holds nothing usable.
+    pub refused: usize,
+}
+
+/// A file's content: its size, and for each slot a document or the reason why not.
+struct Content {
+    bytes: usize,
+    fingerprint: Fingerprint,
+    offers: Result<Vec<Result<Snapshot, String>>, String>,
+}
+
+enum Found {
+    Missing,
+    Unsettled,
+    Unreadable(String),
+    Content(Content),
+}
+
+/// Looks whether the file has changed, and reads it in the background if it has.
+pub fn look(driver: &Rc<Driver>) {
+    let loaded = driver.loaded.borrow().clone();
+    let Some(seed) = &loaded.config.seed else {
+        return;
+    };
+    let found = Fingerprint::of(&seed.file);
+    let mut state = driver.seed.borrow_mut();
+    match found {
+        Ok(None) => {
+            let problem = format!("{}: no such file", seed.file.display());
+            note_problem(driver, &mut state, problem);
+        }
+        Err(error) => {
+            let problem = format!("{}: {error}", seed.file.display());
+            note_problem(driver, &mut state, problem);
+        }
+        Ok(found) if state.watch.is_due(found) && !state.reading => {
+            drop(state);
+            let task = driver.clone();
+            driver.spawn(async move {
+                // What it found is in status and log.
+                let _ = read(&task).await;
+            });
+        }
+        // The file that was missing is back, and is the one that is served.
+        Ok(_) if !state.reading => {
+            if state
+                .problem
+                .as_ref()
+                .is_some_and(|(problem, _)| problem.ends_with("no such file"))
+            {
+                state.problem = None;
+            }
+        }
+        Ok(_) => {}
+    }
+}
+
+/// Reads the file at the next look, or now by [`read`], even if it seems unchanged.
+pub fn forget(driver: &Driver) {
+    driver.seed.borrow_mut().watch.forget();
+}
+
+/// Reads the file now and adopts what it holds. The error is one line for an operator.
+pub async fn read(driver: &Rc<Driver>) -> Result<Verdict, String> {
+    let loaded = driver.loaded.borrow().clone();
+    let Some(seed) = &loaded.config.seed else {
+        return Ok(Verdict::default());
+    };
+    driver.seed.borrow_mut().reading = true;
+    let (path, slots) = (seed.file.clone(), loaded.config.slots.clone());
+    let limits = driver.limits.clone();
+    let found = driver.disk.run(move || find(&path, &slots, &limits)).await;
+    let mut state = driver.seed.borrow_mut();
+    state.reading = false;
+    let problem = match found {
+        Err(_) => "the disk has more to do than it can; the seed is read at the next look".into(),
+        Ok(Found::Missing) => format!("{}: no such file", seed.file.display()),
+        Ok(Found::Unsettled) => {
+            format!(
+                "{}: is being written; it is read at the next look",
+                seed.file.display()
+            )
+        }
+        Ok(Found::Unreadable(problem)) => problem,
+        Ok(Found::Content(content)) => {
+            state.watch.note_read(content.fingerprint);
+            driver.count(|counters| counters.seeds_read += 1);
+            match content.offers {
+                Ok(offers) => {
+                    state.problem = None;
+                    state.read_at = Some(driver.clock.now());
+                    state.bytes = content.bytes;
+                    drop(state);
+                    return Ok(adopt(driver, offers));
+                }
+                Err(problem) => {
+                    driver.count(|counters| counters.seeds_refused += 1);
+                    format!("{}: {problem}", seed.file.display())
+                }
+            }
+        }
+    };
+    note_problem(driver, &mut state, problem.clone());
+    Err(problem)
+}
+
+/// Reads and parses. Blocks: runs in the disk lane.
+fn find(path: &Path, slots: &[SlotKey], limits: &Limits) -> Found {
+    let (bytes, fingerprint) = match read_settled(path, limits.seed_bytes_max) {
+        Ok(Settled::Missing) => return Found::Missing,
+        Ok(Settled::Unsettled) => return Found::Unsettled,
+        Err(error) => return Found::Unreadable(error.to_string()),
+        Ok(Settled::Read(bytes, fingerprint)) => (bytes, fingerprint),
+    };
+    let offers = wire::Seed::parse(&bytes, limits).map_err(|error| error.to_string());
+    let offers = offers.map(|seed| {
+        let offer = |key| {
+            seed.snapshot(key, limits)
+                .map_err(|error| error.to_string())
+        };
+        slots.iter().map(offer).collect()
+    });
+    Found::Content(Content {
+        bytes: bytes.len(),
+        fingerprint,
+        offers,
+    })
+}
+
+fn adopt(driver: &Driver, offers: Vec<Result<Snapshot, String>>) -> Verdict {
+    let mut verdict = Verdict::default();
+    for (index, offer) in (0..).map(SlotIndex).zip(offers) {
+        match offer {
+            Ok(snapshot) => match publish(driver, index, Rc::new(snapshot)) {
+                Adoption::Adopted(_) => verdict.adopted += 1,
+                Adoption::Unchanged => verdict.unchanged += 1,
+            },
+            Err(problem) => {
+                verdict.refused += 1;
+                refuse(driver, index, &problem);
+            }
+        }
+    }
+    driver.wake();
+    verdict
+}
+
+fn publish(driver: &Driver, index: SlotIndex, snapshot: Rc<Snapshot>) -> Adoption {
+    let now = driver.clock.now();
+    let mut state = driver.state.borrow_mut();
+    let adoption = state
+        .slots
+        .handle_offer(index, snapshot.clone(), Source::Seed, now);
+    let Adoption::Adopted(version) = adoption else {
+        return adoption;
+    };
+    let counts = snapshot.counts;
+    let filled = snapshot.rollouts_filled;
+    let publication = Rc::new(Publication::new(version, Source::Seed, snapshot));
+    state.counters.publications += 1;
+    state.fanout.publish(index, version, publication, now);
+    if let Some(slot) = state.slots.of(index) {
+        driver.log.note(format_args!(
+            "slot {} serves version {version} from the seed: {} features, {} properties, {} \
+             segments{}",
+            slot.key,
+            counts.features,
+            counts.properties,
+            counts.segments,
+            Filled(filled)
+        ));
+    }
+    adoption
+}
+
+/// Says how many keys the relay added to a document, if any.
+struct Filled(u32);
+
+impl std::fmt::Display for Filled {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            count => write!(formatter, "; {count} missing rollout percentages filled in"),
+        }
+    }
+}
+
+fn refuse(driver: &Driver, index: SlotIndex, problem: &str) {
+    let now = driver.clock.now();
+    let mut state = driver.state.borrow_mut();
+    if !state.slots.handle_refusal(index, problem, now) {
+        return;
+    }
+    let Some(slot) = state.slots.of(index) else {
+        return;
+    };
+    let keeps = match &slot.held {
+        Some(held) => format!("version {} stays", held.version),
+        None => "it serves nothing".to_owned(),
+    };
+    driver.log.limited(
+        Cause::SeedRefused,
+        now,
+        format_args!("slot {}: the seed is refused, {keeps}: {problem}", slot.key),
+    );
+}
+
+/// Notes what is wrong with the file as a whole; says it once, not at every look.
+fn note_problem(driver: &Driver, seed: &mut Seed, problem: String) {
+    let now = driver.clock.now();
+    let is_news = seed
+        .problem
+        .as_ref()
+        .is_none_or(|(known, _)| *known != problem);
+    if is_news {
+        driver.log.warn(format_args!(
+            "seed not used, what is served stays: {problem}"
+        ));
+        seed.problem = Some((problem, now));
+    }
+}

@@ -1,0 +1,157 @@
+//! TLS on the server side: the configuration from two files, and the handshake.
+//!
+//! Owns what is offered: TLS 1.2 (one SDK's WebSocket speaks nothing newer) and 1.3, HTTP/1.1 by
+//! ALPN, tickets instead of a session table. A missing or odd server name is tolerated: there is one
+//! certificate, and SDKs send IP addresses where names belong.
+//!
+//! The first message of a client is collected before anything is spent on it. Only then does the
+//! connection wait for one of a few handshake places: a half message holds a buffer and no place,
+//! so a thousand of them keep nobody out.
+//!
+//! `Arc` is what the library takes its configuration in; nothing here is shared between threads.
+
+use std::future::poll_fn;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc; // reason: rustls takes its configuration in an Arc
+use std::task::{Poll, ready};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{Acceptor, NoServerSessionStorage};
+use rustls::{CipherSuite, ServerConfig};
+
+use super::conn::Connection;
+
+/// What the handshakes of this relay are made with.
+pub type ServerTls = Arc<ServerConfig>; // reason: rustls takes its configuration in an Arc
+
+/// Why certificate and key cannot be used.
+#[derive(Debug)]
+pub enum TlsError {
+    /// The file holds no certificate in PEM form.
+    NoCertificate(PathBuf),
+    /// The file holds no private key in PEM form.
+    NoKey(PathBuf),
+    /// The two do not work, or not together.
+    Unusable(PathBuf, rustls::Error),
+}
+
+impl std::fmt::Display for TlsError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            TlsError::NoCertificate(path) => write!(
+                formatter,
+                "{}: holds no certificate; it must begin with -----BEGIN CERTIFICATE-----",
+                path.display()
+            ),
+            TlsError::NoKey(path) => write!(
+                formatter,
+                "{}: holds no private key; it must begin with -----BEGIN PRIVATE KEY-----",
+                path.display()
+            ),
+            TlsError::Unusable(path, error) => write!(
+                formatter,
+                "{}: cannot be used ({error}); `staffetta cert` makes a matching pair",
+                path.display()
+            ),
+        }
+    }
+}
+
+/// A configuration from the contents of the two files; the paths are for messages only.
+pub fn server_config(
+    (cert_path, cert): (&Path, &[u8]),
+    (key_path, key): (&Path, &[u8]),
+) -> Result<ServerTls, TlsError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(cert).collect();
+    let chain = chain.ok().filter(|chain| !chain.is_empty());
+    let chain = chain.ok_or_else(|| TlsError::NoCertificate(cert_path.to_owned()))?;
+    let key = PrivateKeyDer::from_pem_slice(key);
+    let key = key.map_err(|_| TlsError::NoKey(key_path.to_owned()))?;
+    let unusable = |error| TlsError::Unusable(cert_path.to_owned(), error);
+    let mut provider = rustls::crypto::ring::default_provider();
+    let has_aes = has_aes();
+    if !has_aes {
+        // Stable: the order within the two kinds stays.
+        provider
+            .cipher_suites
+            .sort_by_key(|suite| !is_chacha(suite.suite()));
+    }
+    let provider = Arc::new(provider); // reason: rustls takes its provider in an Arc
+    let builder = ServerConfig::builder_with_provider(provider);
+    let builder = builder
+        .with_safe_default_protocol_versions()
+        .map_err(unusable)?;
+    let mut config = builder
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(unusable)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.ignore_client_order = !has_aes;
+    config.send_tls13_tickets = 1;
+    config.session_storage = Arc::new(NoServerSessionStorage {}); // reason: a field of rustls
+    config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
+    Ok(Arc::new(config)) // reason: rustls takes its configuration in an Arc
+}
+
+fn is_chacha(suite: CipherSuite) -> bool {
+    matches!(
+        suite,
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256
+            | CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256
+            | CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
+    )
+}
+
+/// Whether the processor has AES instructions. Without them ChaCha20 is several times faster.
+fn has_aes() -> bool {
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes");
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes");
+    #[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
+    return false;
+}
+
+/// Shakes hands on a connection whose first bytes, `unread`, look like TLS. On return everything is
+/// sent and the stream carries plain text.
+pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>) -> io::Result<()> {
+    connection.io().unread(unread);
+    let mut acceptor = Acceptor::default();
+    let accepted = poll_fn(|context| {
+        loop {
+            match connection.io().try_hello(&mut acceptor) {
+                Ok(Some(accepted)) => return Poll::Ready(Ok(accepted)),
+                Ok(None) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            ready!(connection.io().poll_readable(context))?;
+        }
+    })
+    .await?;
+    let _place = connection.driver.handshakes.acquire().await;
+    let session = accepted
+        .into_connection(config)
+        .map_err(|(error, _)| invalid(error))?;
+    connection.io().start_tls(session);
+    poll_fn(|context| {
+        loop {
+            match connection.io().try_handshake() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result),
+            }
+            if connection.io().wants_write() {
+                ready!(connection.io().poll_writable(context))?;
+            } else {
+                ready!(connection.io().poll_readable(context))?;
+            }
+        }
+    })
+    .await
+}
+
+fn invalid(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
