@@ -1,0 +1,103 @@
+//! `staffetta run`: the relay in the foreground.
+//!
+//! Owns the start of the process: what is read before there is a log, and which of the ways to fail
+//! ends in which exit code. Only a configuration that makes no sense is 78, which tells systemd not
+//! to start it again; everything that may mend itself (a file that is not there yet, an address that
+//! is taken) is 1, and the unit tries again.
+
+use std::path::PathBuf;
+
+use super::{Command, Exit, UsageError, complain, explain, path_value};
+use crate::config::{Environment, LogFormat, LogLevel};
+use crate::limits::Limits;
+use crate::net::clock::Clock;
+use crate::net::load::{LoadError, Loaded, Origin, load};
+use crate::net::log::{Format, Level, Log};
+use crate::net::sockets::Inherited;
+use crate::net::{Control, Setup};
+
+/// The command.
+pub const COMMAND: Command = Command {
+    name: "run",
+    usage: "run --config FILE",
+    summary: "Runs the relay in the foreground; it logs to standard error.",
+    run,
+};
+
+fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
+    use lexopt::prelude::*;
+    let mut config = None;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("config") => config = Some(path_value(parser)?),
+            Short('h') | Long("help") => return Ok(explain(&COMMAND)),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Ok(start(config.ok_or(UsageError::Missing("--config FILE"))?))
+}
+
+/// Where the configuration at `path` finds what it names.
+pub fn origin(path: PathBuf) -> Origin {
+    let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    let runtime = std::env::var("RUNTIME_DIRECTORY").ok();
+    let environment = Environment::new(&path, credentials, runtime.as_deref());
+    Origin { path, environment }
+}
+
+fn start(path: PathBuf) -> Exit {
+    let limits = Limits::PRODUCTION;
+    let inherited = match Inherited::take() {
+        Ok(inherited) => inherited,
+        Err(error) => {
+            complain(format_args!("staffetta: {error}"));
+            return Exit::Failed;
+        }
+    };
+    let loaded = match load(origin(path.clone()), &limits) {
+        Ok(loaded) => loaded,
+        Err(LoadError::Unreadable(problem)) => {
+            complain(format_args!("staffetta: {problem}"));
+            return Exit::Failed;
+        }
+        Err(LoadError::Wrong(errors)) => {
+            for error in errors {
+                complain(format_args!("{}: {error}", path.display()));
+            }
+            return Exit::Configuration;
+        }
+    };
+    let clock = Clock::system();
+    let log = log(&loaded, clock.clone(), &limits);
+    let setup = Setup {
+        loaded,
+        limits,
+        clock,
+        log,
+        inherited,
+        control: Control::Signals,
+    };
+    match crate::net::run(setup) {
+        Ok(()) => Exit::Done,
+        Err(error) => {
+            complain(format_args!("staffetta: {error}"));
+            Exit::Failed
+        }
+    }
+}
+
+fn log(loaded: &Loaded, clock: Clock, limits: &Limits) -> Log {
+    let format = match loaded.config.log.format {
+        LogFormat::Auto => Format::detect(),
+        LogFormat::Plain => Format::Plain,
+        LogFormat::Json => Format::Json,
+        LogFormat::Journal => Format::Journal,
+    };
+    let level = match loaded.config.log.level {
+        LogLevel::Error => Level::Error,
+        LogLevel::Warn => Level::Warn,
+        LogLevel::Info => Level::Note,
+        LogLevel::Debug => Level::Debug,
+    };
+    Log::stderr(clock, format, level, limits)
+}
