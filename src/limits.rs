@@ -25,7 +25,8 @@ pub struct Limits {
     pub credential_bytes_max: usize,
     /// Seed file. Held whole while it is read, and dropped afterwards.
     pub seed_bytes_max: usize,
-    /// One slot's document: the size that an operator may push, and that an SDK still reads at once.
+    /// One slot's document: the size that an operator may push, and that an SDK still reads at
+    /// once.
     pub document_bytes_max: usize,
     /// Nesting of a JSON document. IBM's documents nest 9 deep; JSON-valued flags add their own.
     pub json_depth_max: usize,
@@ -43,7 +44,8 @@ pub struct Limits {
     pub handshakes_max: usize,
     /// Backlog of a listening socket; a reconnecting fleet arrives in one second.
     pub listen_backlog: i32,
-    /// After `accept` failed for want of descriptors: long enough not to spin, short enough to miss nothing.
+    /// After `accept` failed for want of descriptors: long enough not to spin, short enough to miss
+    /// nothing.
     pub accept_pause: Duration,
 
     // One request.
@@ -61,9 +63,11 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// From the end of the head to the end of the body.
     pub body_timeout: Duration,
-    /// Idle keep-alive. SDKs poll and post within 90 s on one connection; a proxy's usual 60 s would cut them.
+    /// Idle keep-alive. SDKs poll and post within 90 s on one connection; a proxy's usual 60 s
+    /// would cut them.
     pub idle_timeout: Duration,
-    /// After a refusal that leaves unread input: read on this long so that the answer is not lost to a reset.
+    /// After a refusal that leaves unread input: read on this long so that the answer is not lost
+    /// to a reset.
     pub linger_timeout: Duration,
 
     // Streams.
@@ -71,11 +75,14 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// `test message` and the SSE comment. Rust SDKs wait 65 s, Node's and Ruby's 120 s.
     pub heartbeat_interval: Duration,
-    /// Control frames waiting for one client (pong, heartbeat, close); a constant of the queue's type.
+    /// Control frames waiting for one client (pong, heartbeat, close); a constant of the queue's
+    /// type.
     pub controls_max: usize,
-    /// Snapshots of one slot alive at once: the newest and those still being written to slow clients.
+    /// Snapshots of one slot alive at once: the newest and those still being written to slow
+    /// clients.
     pub snapshots_alive_max: usize,
-    /// A WebSocket that opens within this of a change is told of it: Node fetches, waits 2 s, then opens.
+    /// A WebSocket that opens within this of a change is told of it: Node fetches, waits 2 s, then
+    /// opens.
     pub change_grace: Duration,
     /// A WebSocket message from a client. SDKs send none at all.
     pub websocket_message_bytes_max: usize,

@@ -9,13 +9,14 @@ use std::fmt;
 
 /// An identifier of the service: collection, environment, feature, property or segment.
 ///
-/// Source: the service's own rule for ids (letters, digits, `.`, `-`, `_`). SDKs paste ids into URLs
-/// without escaping them, so anything wider would not arrive.
+/// Source: the service's own rule for ids (letters, digits, `.`, `-`, `_`). SDKs paste ids into
+/// URLs without escaping them, so anything wider would not arrive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id(Box<str>);
 
 impl Id {
-    /// Longest id, in bytes. The service's ids are far shorter; the bound keeps paths and logs small.
+    /// Longest id, in bytes. The service's ids are far shorter; the bound keeps paths and logs
+    /// small.
     pub const LENGTH_MAX: usize = 128;
 
     /// Takes `text` if it is an id.

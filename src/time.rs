@@ -1,9 +1,9 @@
 //! Instants and durations that cannot read a clock.
 //!
-//! Owns the two kinds of time that the relay knows: a monotonic [`Instant`] for every deadline, and a
-//! [`Wall`] time that is only ever shown to people and peers. Neither type has a `now()`: the clock
-//! is read in `net::clock` and handed to everybody else as an argument, so that a simulation can be
-//! the clock.
+//! Owns the two kinds of time that the relay knows: a monotonic [`Instant`] for every deadline, and
+//! a [`Wall`] time that is only ever shown to people and peers. Neither type has a `now()`: the
+//! clock is read in `net::clock` and handed to everybody else as an argument, so that a simulation
+//! can be the clock.
 //!
 //! Invariant: wall time never decides when something happens, because gateways start in 1970 and
 //! jump forward when a clock server is found.
@@ -59,7 +59,8 @@ impl Sub<Instant> for Instant {
 pub struct Wall(u64);
 
 impl Wall {
-    /// A clock that shows less than this was never set: 2024-01-01T00:00:00Z, before the relay existed.
+    /// A clock that shows less than this was never set: 2024-01-01T00:00:00Z, before the relay
+    /// existed.
     pub const PLAUSIBLE: Wall = Wall(1_704_067_200);
 
     /// The time `seconds` after 1970; times before 1970 are not representable and read as 1970.

@@ -2,8 +2,8 @@
 //!
 //! Owns the start of the process: what is read before there is a log, and which of the ways to fail
 //! ends in which exit code. Only a configuration that makes no sense is 78, which tells systemd not
-//! to start it again; everything that may mend itself (a file that is not there yet, an address that
-//! is taken) is 1, and the unit tries again.
+//! to start it again; everything that may mend itself (a file that is not there yet, an address
+//! that is taken) is 1, and the unit tries again.
 
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@ use crate::model::{Reject, SlotKey};
 use crate::wire::http::response::Answer;
 use crate::wire::http::{Head, Method, Target};
 
-use super::conn::{Connection, Door};
+use super::connection::{Connection, Door};
 use super::driver::Driver;
 use super::reload;
 use super::route::{Action, Wanted};

@@ -1,9 +1,9 @@
 //! The answer that matters: a slot's document, as fast as the socket takes it.
 //!
 //! The head and the document are made once per snapshot; what is added here is `Age` and `Date`.
-//! Usually one gathering write takes it all. Where the client is slow, the answer is registered with
-//! the fan-out while it is being written, because it keeps its snapshot alive like a slow stream
-//! does, and is evicted like one.
+//! Usually one gathering write takes it all. Where the client is slow, the answer is registered
+//! with the fan-out while it is being written, because it keeps its snapshot alive like a slow
+//! stream does, and is evicted like one.
 
 use std::io;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use crate::model::{KeyIndex, SlotIndex};
 use crate::wire::publication::{Form, Publication};
 
-use super::conn::Connection;
+use super::connection::Connection;
 
 /// A config answer that was decided on.
 pub struct Document {
@@ -71,7 +71,8 @@ fn moment(connection: &Connection, document: &Document, close: bool) -> heapless
     let date = connection.driver.clock.date();
     let date = std::str::from_utf8(&date).unwrap_or("");
     let close = if close { "connection: close\r\n" } else { "" };
-    // 96 bytes hold the longest: "age: " and 20 digits, "date: " and 29 characters, "connection: close".
+    // 96 bytes hold the longest: "age: " and 20 digits, "date: " and 29 characters, "connection:
+    // close".
     let _ = std::fmt::Write::write_fmt(
         &mut text,
         format_args!("age: {}\r\ndate: {date}\r\n{close}\r\n", document.age_s),

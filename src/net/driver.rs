@@ -5,9 +5,9 @@
 //! hands new frames to the sockets, looks at the seed, then sets one timer and waits. Nobody else
 //! may.
 //!
-//! Invariants: no borrow of `state` is held across a wait or while a method of the driver is called.
-//! The broadcast loop writes straight to each ready socket and yields every `fanout_batch` clients;
-//! a socket that was full is left to its own task.
+//! Invariants: no borrow of `state` is held across a wait or while a method of the driver is
+//! called. The broadcast loop writes straight to each ready socket and yields every `fanout_batch`
+//! clients; a socket that was full is left to its own task.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -32,7 +32,7 @@ use crate::wire::publication::Publication;
 use crate::wire::{reject, sse, websocket};
 
 use super::clock::Clock;
-use super::conn::{Connection, Door};
+use super::connection::{Connection, Door};
 use super::disk::Disk;
 use super::document::Document;
 use super::load::Loaded;

@@ -19,7 +19,7 @@ use crate::wire::DecodeError;
 use crate::wire::http::response::Answer;
 use crate::wire::http::{Body, Head, Method};
 
-use super::conn::{Connection, Door};
+use super::connection::{Connection, Door};
 use super::route::{self, Action, Wanted};
 use super::{document, stream, tls};
 

@@ -5,8 +5,9 @@
 //! task then waits, through [`Io::poll_readable`] and [`Io::poll_writable`], and it is the only one
 //! that does, since a socket keeps one waker per direction.
 //!
-//! TLS is spoken by the library in memory; this file moves its records. A write is accepted when the
-//! library has taken it, within its bound; what it could not send yet goes out before anything else.
+//! TLS is spoken by the library in memory; this file moves its records. A write is accepted when
+//! the library has taken it, within its bound; what it could not send yet goes out before anything
+//! else.
 //!
 //! Invariant: bytes that were read before TLS began (`unread`) are the first that TLS sees.
 
@@ -75,8 +76,8 @@ impl Io {
         }
     }
 
-    /// Reads the first message of TLS. `unread` was read from the wire already; what lies behind the
-    /// message stays with the result.
+    /// Reads the first message of TLS. `unread` was read from the wire already; what lies behind
+    /// the message stays with the result.
     pub fn try_hello(&mut self, acceptor: &mut Acceptor) -> io::Result<Option<Accepted>> {
         loop {
             match acceptor.accept() {
@@ -125,7 +126,8 @@ impl Io {
         self.sent
     }
 
-    /// Reads what is there. Zero is the end; a TLS stream that ends without saying so has ended too.
+    /// Reads what is there. Zero is the end; a TLS stream that ends without saying so has ended
+    /// too.
     pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(tls) = self.tls.as_mut() else {
             return self.wire.read(buffer);

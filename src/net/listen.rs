@@ -1,8 +1,8 @@
 //! From a listening socket to served connections.
 //!
 //! Owns who gets in: up to `connections_max` SDK connections are served, up to `lobby_max` more are
-//! told to come back, the rest are closed unheard. A connection's place is the connection itself: it
-//! is counted when it is made and given back when it is dropped, so the count cannot leak.
+//! told to come back, the rest are closed unheard. A connection's place is the connection itself:
+//! it is counted when it is made and given back when it is dropped, so the count cannot leak.
 //!
 //! The loop runs in a task of its own, never in the executor's root future, which is polled on
 //! every wake.
@@ -13,7 +13,7 @@ use std::rc::Rc;
 use smol::{Async, Timer};
 use socket2::{Domain, Socket};
 
-use super::conn::{Connection, Door};
+use super::connection::{Connection, Door};
 use super::driver::Driver;
 use super::http;
 use super::io::{Io, Wire};

@@ -7,7 +7,7 @@
 
 pub mod admin;
 pub mod clock;
-pub mod conn;
+pub mod connection;
 pub mod disk;
 pub mod document;
 pub mod driver;

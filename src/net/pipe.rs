@@ -1,8 +1,9 @@
 //! A byte stream in memory, for tests of the real tasks without a socket.
 //!
-//! Owns two bounded buffers, one for each direction, and the wakers that wait on them. It behaves as
-//! a socket does at its worst: it takes and gives as few bytes at a time as its [`Manners`] say, and
-//! says `WouldBlock` between. Nothing of it is reachable in production, where every wire is a socket.
+//! Owns two bounded buffers, one for each direction, and the wakers that wait on them. It behaves
+//! as a socket does at its worst: it takes and gives as few bytes at a time as its [`Manners`] say,
+//! and says `WouldBlock` between. Nothing of it is reachable in production, where every wire is a
+//! socket.
 //!
 //! Invariant: whoever is told `WouldBlock` and then polls is woken when that changes.
 

@@ -24,7 +24,7 @@ use crate::wire::publication::{self, Form};
 use crate::wire::{cors, events, gzip, iam, websocket};
 
 use super::admin;
-use super::conn::{Connection, Door};
+use super::connection::{Connection, Door};
 use super::document::Document;
 use super::driver::Driver;
 use super::log::{Cause, Untrusted};

@@ -1,8 +1,8 @@
 //! The seed file: when it is read, and what becomes of it.
 //!
 //! Owns the read (in the disk lane, parsing included, so that a large seed on a slow card holds
-//! nobody up) and the hand-over to state. One read at a time. A file that cannot be used as a whole,
-//! or not for a slot, changes nothing but the notes in status and log.
+//! nobody up) and the hand-over to state. One read at a time. A file that cannot be used as a
+//! whole, or not for a slot, changes nothing but the notes in status and log.
 
 use std::path::Path;
 use std::rc::Rc;

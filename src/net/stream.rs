@@ -22,7 +22,7 @@ use crate::wire::publication::Publication;
 use crate::wire::websocket::{self, Decoder, Inbound};
 use crate::wire::{cors, sse};
 
-use super::conn::Connection;
+use super::connection::Connection;
 use super::driver::Driver;
 
 /// Reads in one poll before others get their turn.

@@ -1,8 +1,8 @@
 //! TLS on the server side: the configuration from two files, and the handshake.
 //!
 //! Owns what is offered: TLS 1.2 (one SDK's WebSocket speaks nothing newer) and 1.3, HTTP/1.1 by
-//! ALPN, tickets instead of a session table. A missing or odd server name is tolerated: there is one
-//! certificate, and SDKs send IP addresses where names belong.
+//! ALPN, tickets instead of a session table. A missing or odd server name is tolerated: there is
+//! one certificate, and SDKs send IP addresses where names belong.
 //!
 //! The first message of a client is collected before anything is spent on it. Only then does the
 //! connection wait for one of a few handshake places: a half message holds a buffer and no place,
@@ -21,7 +21,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{Acceptor, NoServerSessionStorage};
 use rustls::{CipherSuite, ServerConfig};
 
-use super::conn::Connection;
+use super::connection::Connection;
 
 /// What the handshakes of this relay are made with.
 pub type ServerTls = Arc<ServerConfig>; // reason: rustls takes its configuration in an Arc

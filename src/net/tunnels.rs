@@ -1,8 +1,8 @@
 //! The names for which the relay answers a `CONNECT` itself.
 //!
-//! SDKs that are only given a proxy ask it for a tunnel to the service and to its token service. The
-//! relay is both, so it ends the tunnel itself: nothing ever leaves the box. The list is exact; a
-//! relay that tunnelled to any name would be an open proxy.
+//! SDKs that are only given a proxy ask it for a tunnel to the service and to its token service.
+//! The relay is both, so it ends the tunnel itself: nothing ever leaves the box. The list is exact;
+//! a relay that tunnelled to any name would be an open proxy.
 
 use crate::config::Config;
 

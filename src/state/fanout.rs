@@ -1,10 +1,10 @@
 //! Who follows which slot, and what each of them is to be sent next.
 //!
 //! Policy: a subscriber holds no queue of content. It remembers the version that it was sent last,
-//! and *pulls* the newest one when the frame that is being written has gone out whole. A slow client
-//! therefore skips versions, never misses the newest, and costs one position; it delays nobody. The
-//! alternative, a queue per client, either grows or drops, and what it drops may be the last change
-//! for a week.
+//! and *pulls* the newest one when the frame that is being written has gone out whole. A slow
+//! client therefore skips versions, never misses the newest, and costs one position; it delays
+//! nobody. The alternative, a queue per client, either grows or drops, and what it drops may be the
+//! last change for a week.
 //!
 //! Control frames (pong, heartbeat, close) wait in a queue of four. There is at most one of each
 //! kind in it: a later pong replaces an earlier one, so a flood of pings cannot fill it.

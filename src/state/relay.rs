@@ -1,8 +1,9 @@
 //! All state of the relay, and its clockwork.
 //!
-//! Call order, for the one owner (`net::driver`): tell it what happened (mutators, `handle_*`), then
-//! take everything out of [`Relay::poll_due`], of `fanout.poll_dirty` and of `fanout.poll_evicted`,
-//! then set one timer to [`Relay::poll_timeout`] and wait for it or for the next thing to happen.
+//! Call order, for the one owner (`net::driver`): tell it what happened (mutators, `handle_*`),
+//! then take everything out of [`Relay::poll_due`], of `fanout.poll_dirty` and of
+//! `fanout.poll_evicted`, then set one timer to [`Relay::poll_timeout`] and wait for it or for the
+//! next thing to happen.
 //!
 //! Policy of the end: streams are closed in small groups over most of the drain window, so that a
 //! fleet does not come back in one instant; connections between two requests are closed at once,
@@ -151,7 +152,8 @@ impl<P> Relay<P> {
         }
     }
 
-    /// When to call `poll_due` again, and why. An idle relay without clients wakes for its seed only.
+    /// When to call `poll_due` again, and why. An idle relay without clients wakes for its seed
+    /// only.
     pub fn poll_timeout(&self) -> Option<(Instant, Wake)> {
         let heartbeat = (self.fanout.count() > 0).then_some((self.heartbeat_at, Wake::Heartbeat));
         let deadline = self

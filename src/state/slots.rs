@@ -1,9 +1,9 @@
 //! What each slot serves, and why not something newer.
 //!
-//! Policy: a slot keeps the last good snapshot for as long as the process lives. Nothing empties it:
-//! a seed that is missing, torn, or wrong for this slot leaves a note (what, since when) and changes
-//! nothing else. Content equal by digest is not adopted again: the bytes that are served stay, and
-//! no client hears of it.
+//! Policy: a slot keeps the last good snapshot for as long as the process lives. Nothing empties
+//! it: a seed that is missing, torn, or wrong for this slot leaves a note (what, since when) and
+//! changes nothing else. Content equal by digest is not adopted again: the bytes that are served
+//! stay, and no client hears of it.
 //!
 //! Trip: any refusal. Recovery: the next good document, which also clears the note.
 

@@ -1,7 +1,8 @@
 //! A snapshot in every form in which it is served, each made once.
 //!
 //! Owns what depends on the snapshot and its version: the heads of the config answers for each form
-//! and coding, and the events of the streams. A request adds only what depends on the moment (`Age`,
+//! and coding, and the events of the streams. A request adds only what depends on the moment
+//! (`Age`,
 //! `Date`), so that serving the document costs one gathering write and no encoding.
 //!
 //! The compressed and the flat forms are made when the first client asks for them. All forms share

@@ -86,7 +86,8 @@ fn encode(frame: Codec) -> Frame {
 pub enum Inbound {
     /// Answer with [`pong`] of this payload.
     Ping(Bytes),
-    /// The client closes, or broke the protocol: answer with [`close`] of this code and read no more.
+    /// The client closes, or broke the protocol: answer with [`close`] of this code and read no
+    /// more.
     Close(u16),
 }
 

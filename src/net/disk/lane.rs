@@ -98,6 +98,7 @@ impl Lane {
     /// Runs jobs until every [`Disk`] is gone and the queue is empty.
     pub async fn run(self) {
         while let Ok(job) = self.jobs.recv().await {
+            // reason: the lane's one short-lived thread; the next job waits for this one
             smol::unblock(job).await;
         }
     }

@@ -12,7 +12,8 @@ use std::borrow::Cow;
 const READERS: &str = "Rust and Node";
 const TRAFFIC_TYPES: &[&str] = &["ALL", "NO_RULE", "RULE"];
 
-/// Judges the `experiment` of a feature whose values are of `value_type`; absent and `null` are fine.
+/// Judges the `experiment` of a feature whose values are of `value_type`; absent and `null` are
+/// fine.
 pub(super) fn check(experiment: Field, value_type: ValueType) -> Result<(), DocumentError> {
     let Some(piece) = experiment.given() else {
         return Ok(());

@@ -1,8 +1,8 @@
 //! The body of a message, as a pull decoder.
 //!
-//! Owns the framing of content: by length or by chunks. It is given what lies in the buffer and says
-//! which part of it is content and how much may be dropped; it copies nothing and keeps nothing but
-//! its place, so a body of any size passes through in constant memory.
+//! Owns the framing of content: by length or by chunks. It is given what lies in the buffer and
+//! says which part of it is content and how much may be dropped; it copies nothing and keeps
+//! nothing but its place, so a body of any size passes through in constant memory.
 //!
 //! Strict where chunked coding is often read loosely (RFC 9112 7.1): a size line ends in CR LF, has
 //! at least one digit, and is bounded; a trailer is refused. Bytes behind the body stay untouched:

@@ -13,7 +13,8 @@ use crate::wire::DecodeError;
 
 use super::Body;
 
-/// Most header fields that the parser's table on the stack holds; `Limits::headers_max` is at most this.
+/// Most header fields that the parser's table on the stack holds; `Limits::headers_max` is at most
+/// this.
 const FIELDS_MAX: usize = 64;
 
 /// Methods that the relay knows.
@@ -307,7 +308,8 @@ fn parse_length(value: &str) -> Result<u64, DecodeError> {
     length.ok_or(DecodeError::Malformed("Content-Length"))
 }
 
-/// Whether a list of codings offers gzip (RFC 9110 12.5.3): `gzip`, `x-gzip` or `*`, weight above 0.
+/// Whether a list of codings offers gzip (RFC 9110 12.5.3): `gzip`, `x-gzip` or `*`, weight above
+/// 0.
 fn offers_gzip(value: &str) -> bool {
     let mut any = false;
     for coding in value.split(',') {

@@ -1,10 +1,10 @@
 //! One accepted connection: its transport, its deadline, and how its task waits on both.
 //!
-//! A [`Connection`] is shared by the task that serves it and by the driver, which resets it when its
-//! deadline is over. Its task is the only one that waits on it.
+//! A [`Connection`] is shared by the task that serves it and by the driver, which resets it when
+//! its deadline is over. Its task is the only one that waits on it.
 //!
-//! Never holds a borrow across a wait. Its `Drop` borrows nothing: it lists its key as gone, and the
-//! driver cleans up.
+//! Never holds a borrow across a wait. Its `Drop` borrows nothing: it lists its key as gone, and
+//! the driver cleans up.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
