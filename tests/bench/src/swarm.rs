@@ -1,0 +1,431 @@
+//! Thousands of clients in one process, and the measuring of one round of fan-out.
+//!
+//! Owns the clients, one `epoll` and the clock. A round starts when the change is asked for and
+//! ends when the last living client has seen it whole (and, with refetching, has fetched the
+//! document by GET on its second connection), or at the deadline. Between rounds the swarm keeps
+//! reading, so that heartbeats do not pile up and a closed connection is noticed.
+//!
+//! Clients are numbered: streams first, then their refetchers, then the stuck ones, which are read
+//! until they are set up and never again. Every loop here ends at a deadline.
+
+use crate::client::{Client, ClientError};
+use crate::reader::Kind;
+use crate::transport::Route;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+const SCRATCH_BYTES: usize = 64 * 1024;
+const EVENTS_MAX: usize = 512;
+const COMMANDS: u64 = u64::MAX;
+const ADMIN: u64 = u64::MAX - 1;
+
+/// Clients for each source address: far below its ports, some of which are still in `TIME_WAIT`.
+const CLIENTS_PER_SOURCE: usize = 1000;
+
+/// What the swarm is to do. Requests are whole heads.
+#[derive(Debug)]
+pub struct Plan {
+    pub kind: Kind,
+    pub clients: usize,
+    pub stuck: usize,
+    pub request: Vec<u8>,
+    /// The GET that each WebSocket client makes when it is told of a change.
+    pub refetch: Option<Vec<u8>>,
+    pub route: Route,
+    /// Where and with what request a change is asked for.
+    pub admin: Option<(Route, Vec<u8>)>,
+    /// The file that a round's seed is moved to.
+    pub seed: Option<PathBuf>,
+    /// Connections that are not set up yet, at once.
+    pub connecting_max: usize,
+    pub round_timeout: Duration,
+    pub connect_timeout: Duration,
+}
+
+/// Why the swarm cannot go on.
+#[derive(Debug)]
+pub enum SwarmError {
+    Client(usize, ClientError),
+    /// The change could not be asked for.
+    Reload(ClientError),
+    /// Not all clients were set up in time; so many were.
+    NotReady(usize),
+    System(io::Error),
+    /// A round was asked for, and the plan has no way to make a change.
+    NoRounds,
+}
+
+impl From<io::Error> for SwarmError {
+    fn from(error: io::Error) -> SwarmError {
+        SwarmError::System(error)
+    }
+}
+
+impl From<rustix::io::Errno> for SwarmError {
+    fn from(error: rustix::io::Errno) -> SwarmError {
+        SwarmError::System(error.into())
+    }
+}
+
+impl fmt::Display for SwarmError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SwarmError::Client(number, error) => write!(formatter, "client {number}: {error}"),
+            SwarmError::Reload(error) => write!(formatter, "asking for a change: {error}"),
+            SwarmError::NotReady(ready) => write!(formatter, "only {ready} clients are set up"),
+            SwarmError::System(error) => error.fmt(formatter),
+            SwarmError::NoRounds => formatter.write_str("a round needs streams and --admin"),
+        }
+    }
+}
+
+/// A line from the standard input.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Make a change, by moving that file over the seed if one is named.
+    Round(Option<PathBuf>),
+    Quit,
+}
+
+/// The times of one round, from the moment the change was asked for.
+#[derive(Debug, Default)]
+pub struct Round {
+    /// Living clients at the start.
+    pub clients: usize,
+    pub changed: usize,
+    pub refetched: usize,
+    /// Clients that saw more changes than there were.
+    pub extra: usize,
+    /// The answer to the request for the change.
+    pub answer: Option<Duration>,
+    /// The first byte at any client.
+    pub first: Option<Duration>,
+    /// The change whole at the last client.
+    pub last: Duration,
+    /// The document fetched by the last client.
+    pub refetch: Duration,
+    /// Bytes read by all clients.
+    pub bytes: u64,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "round clients={} changed={} refetched={} extra={} answer_us={} first_us={} \
+             last_us={} refetch_us={} bytes={}",
+            self.clients,
+            self.changed,
+            self.refetched,
+            self.extra,
+            self.answer.unwrap_or_default().as_micros(),
+            self.first.unwrap_or_default().as_micros(),
+            self.last.as_micros(),
+            self.refetch.as_micros(),
+            self.bytes,
+        )
+    }
+}
+
+/// The clients and what drives them.
+pub struct Swarm {
+    plan: Plan,
+    epoll: OwnedFd,
+    events: Vec<epoll::Event>,
+    scratch: Vec<u8>,
+    clients: Vec<Client>,
+    admin: Option<Client>,
+    input: File,
+    typed: Vec<u8>,
+    rounds: u64,
+    /// Connections that ended, and why the first of them did if it was an error.
+    pub ended: usize,
+    pub first_error: Option<String>,
+}
+
+impl Swarm {
+    /// Connects every client and waits until all are set up.
+    pub fn connect(plan: Plan) -> Result<Swarm, SwarmError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let mut swarm = Swarm {
+            clients: Vec::with_capacity(plan.clients * 2 + plan.stuck),
+            plan,
+            epoll,
+            events: Vec::with_capacity(EVENTS_MAX),
+            scratch: vec![0; SCRATCH_BYTES],
+            admin: None,
+            input,
+            typed: Vec::new(),
+            rounds: 0,
+            ended: 0,
+            first_error: None,
+        };
+        swarm.connect_clients()?;
+        watch(&swarm.epoll, &swarm.input, COMMANDS)?;
+        Ok(swarm)
+    }
+
+    /// Connections of all sorts.
+    pub fn connections(&self) -> usize {
+        self.clients.len()
+    }
+
+    fn refetchers(&self) -> usize {
+        match self.plan.refetch {
+            Some(_) => self.plan.clients,
+            None => 0,
+        }
+    }
+
+    fn connect_clients(&mut self) -> Result<(), SwarmError> {
+        let all = self.plan.clients + self.refetchers() + self.plan.stuck;
+        let deadline = Instant::now() + self.plan.connect_timeout;
+        let mut ready = 0;
+        while ready < all {
+            while self.clients.len() < all && self.clients.len() - ready < self.plan.connecting_max
+            {
+                self.start_client()?;
+            }
+            if Instant::now() > deadline {
+                return Err(SwarmError::NotReady(ready));
+            }
+            for token in self.wait(Duration::from_millis(200))? {
+                let number = token as usize;
+                let client = &mut self.clients[number];
+                let before = client.ready;
+                let read = client.handle_readable(&mut self.scratch);
+                read.map_err(|error| SwarmError::Client(number, error))?;
+                if client.ended {
+                    return Err(SwarmError::Client(number, ended_early()));
+                }
+                ready += usize::from(client.ready && !before);
+                if client.ready && number >= self.plan.clients + self.refetchers() {
+                    epoll::delete(&self.epoll, &self.clients[number])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start_client(&mut self) -> Result<(), SwarmError> {
+        let number = self.clients.len();
+        let streams = self.plan.clients;
+        let refetchers = self.refetchers();
+        let (kind, request) = match &self.plan.refetch {
+            Some(request) if (streams..streams + refetchers).contains(&number) => {
+                (Kind::KeepAlive, request)
+            }
+            _ => (self.plan.kind, &self.plan.request),
+        };
+        let stuck = number >= streams + refetchers;
+        let source = Ipv4Addr::new(127, 0, 0, (2 + number / CLIENTS_PER_SOURCE) as u8);
+        let client = Client::start(kind, &self.plan.route, request, source, stuck)
+            .map_err(|error| SwarmError::Client(number, error))?;
+        watch(&self.epoll, &client, number as u64)?;
+        self.clients.push(client);
+        Ok(())
+    }
+
+    /// Waits at most that long for something to be readable; the tokens of what is.
+    fn wait(&mut self, timeout: Duration) -> Result<Vec<u64>, SwarmError> {
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        self.events.clear();
+        match epoll::wait(
+            &self.epoll,
+            spare_capacity(&mut self.events),
+            Some(&timeout),
+        ) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.events.iter().map(|event| event.data.u64()).collect())
+    }
+
+    /// Reads clients until a command is typed; `Quit` at the end of the input or at `deadline`.
+    pub fn next_command(&mut self, deadline: Instant) -> Result<Command, SwarmError> {
+        loop {
+            if let Some(end) = self.typed.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.typed.drain(..=end).collect();
+                return Ok(parse_command(&String::from_utf8_lossy(&line)));
+            }
+            if Instant::now() > deadline {
+                return Ok(Command::Quit);
+            }
+            for token in self.wait(Duration::from_millis(500))? {
+                match token {
+                    COMMANDS => {
+                        let count = self.input.read(&mut self.scratch)?;
+                        if count == 0 {
+                            return Ok(Command::Quit);
+                        }
+                        self.typed.extend_from_slice(&self.scratch[..count]);
+                    }
+                    ADMIN => self.read_admin()?,
+                    number => self.read_client(number as usize)?,
+                }
+            }
+        }
+    }
+
+    /// Makes a change and waits for every client to have it.
+    pub fn round(&mut self, seed: Option<PathBuf>) -> Result<Round, SwarmError> {
+        let streams = self.plan.clients;
+        let living = self.clients[..streams]
+            .iter()
+            .filter(|client| !client.ended);
+        let mut round = Round {
+            clients: living.count(),
+            ..Round::default()
+        };
+        let bytes_before: u64 = self.clients.iter().map(|client| client.bytes).sum();
+        self.rounds += 1;
+        let start = self.ask_for_change(seed)?;
+        let deadline = start + self.plan.round_timeout;
+        while !self.is_over(&round) && Instant::now() < deadline {
+            for token in self.wait(Duration::from_millis(50))? {
+                match token {
+                    COMMANDS => {}
+                    ADMIN => {
+                        self.read_admin()?;
+                        round.answer.get_or_insert(start.elapsed());
+                    }
+                    number => self.read_in_round(number as usize, start, &mut round)?,
+                }
+            }
+        }
+        let bytes: u64 = self.clients.iter().map(|client| client.bytes).sum();
+        round.bytes = bytes - bytes_before;
+        let seen_more = |client: &&Client| client.changes > self.rounds;
+        round.extra = self.clients[..streams].iter().filter(seen_more).count();
+        Ok(round)
+    }
+
+    fn is_over(&self, round: &Round) -> bool {
+        let refetched = self.plan.refetch.is_none() || round.refetched >= round.clients;
+        round.changed >= round.clients && refetched && round.answer.is_some()
+    }
+
+    /// Moves the seed and asks for a reload; the moment of asking.
+    fn ask_for_change(&mut self, seed: Option<PathBuf>) -> Result<Instant, SwarmError> {
+        let Some((route, request)) = &self.plan.admin else {
+            return Err(SwarmError::NoRounds);
+        };
+        if self.plan.kind == Kind::KeepAlive {
+            return Err(SwarmError::NoRounds);
+        }
+        if let (Some(from), Some(to)) = (seed, &self.plan.seed) {
+            std::fs::rename(from, to)?;
+        }
+        let start = Instant::now();
+        let admin = Client::start(Kind::KeepAlive, route, request, Ipv4Addr::LOCALHOST, false)
+            .map_err(SwarmError::Reload)?;
+        watch(&self.epoll, &admin, ADMIN)?;
+        self.admin = Some(admin);
+        Ok(start)
+    }
+
+    /// Reads the answer to the request for a change; the connection is given up when it is whole.
+    fn read_admin(&mut self) -> Result<(), SwarmError> {
+        if let Some(admin) = &mut self.admin {
+            admin
+                .handle_readable(&mut self.scratch)
+                .map_err(SwarmError::Reload)?;
+            if admin.ready || admin.ended {
+                self.admin = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_in_round(
+        &mut self,
+        number: usize,
+        start: Instant,
+        round: &mut Round,
+    ) -> Result<(), SwarmError> {
+        let target = self.rounds;
+        let before = self.clients[number].changes;
+        self.read_client(number)?;
+        let elapsed = start.elapsed();
+        let is_new = before < target && self.clients[number].changes >= target;
+        if number >= self.plan.clients {
+            if is_new {
+                round.refetched += 1;
+                round.refetch = elapsed;
+            }
+            return Ok(());
+        }
+        round.first.get_or_insert(elapsed);
+        if !is_new {
+            return Ok(());
+        }
+        round.changed += 1;
+        round.last = elapsed;
+        if let Some(request) = &self.plan.refetch {
+            let refetcher = number + self.plan.clients;
+            self.clients[refetcher]
+                .request(request)
+                .map_err(|error| SwarmError::Client(refetcher, error))?;
+        }
+        Ok(())
+    }
+
+    /// Reads one client; one that ends is counted and watched no longer.
+    fn read_client(&mut self, number: usize) -> Result<(), SwarmError> {
+        let client = &mut self.clients[number];
+        if let Err(error) = client.handle_readable(&mut self.scratch) {
+            client.ended = true;
+            self.first_error
+                .get_or_insert_with(|| format!("client {number}: {error}"));
+        }
+        if client.ended {
+            self.ended += 1;
+            epoll::delete(&self.epoll, &self.clients[number])?;
+        }
+        Ok(())
+    }
+}
+
+fn watch(epoll: &OwnedFd, source: impl AsFd, token: u64) -> Result<(), SwarmError> {
+    let token = epoll::EventData::new_u64(token);
+    Ok(epoll::add(epoll, source, token, epoll::EventFlags::IN)?)
+}
+
+fn ended_early() -> ClientError {
+    ClientError::Connection(io::ErrorKind::UnexpectedEof.into())
+}
+
+fn parse_command(line: &str) -> Command {
+    match line.trim().split_once(' ').unwrap_or((line.trim(), "")) {
+        ("round", "") => Command::Round(None),
+        ("round", file) => Command::Round(Some(PathBuf::from(file))),
+        _ => Command::Quit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_as_typed() {
+        assert_eq!(parse_command("round\n"), Command::Round(None));
+        let file = PathBuf::from("a b.json");
+        assert_eq!(
+            parse_command("round a b.json\n"),
+            Command::Round(Some(file))
+        );
+        assert_eq!(parse_command("quit\n"), Command::Quit);
+    }
+}
