@@ -22,6 +22,7 @@ pub mod reject;
 pub mod seed;
 pub mod sse;
 pub mod websocket;
+pub mod x509;
 
 use std::fmt;
 
