@@ -219,3 +219,69 @@ impl Default for Limits {
         Limits::PRODUCTION
     }
 }
+
+/// What the memory sum depends on besides the bounds themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryLoad {
+    /// Configured SDK connections.
+    pub connections: usize,
+    pub is_tls: bool,
+    /// The seed file.
+    pub seed_bytes: usize,
+    /// The JSON documents of all slots together.
+    pub document_bytes: usize,
+}
+
+impl Limits {
+    /// Who holds how many bytes at worst; in practice no two of them are at their bound together.
+    pub fn memory_holders(&self, load: &MemoryLoad) -> [(&'static str, usize); 8] {
+        // A connection either reads a head, with its buffer, or streams, with its queue and frame
+        // (3 KiB); a TLS session keeps about 10 KiB more.
+        let tls_bytes = if load.is_tls { 10 * KIB } else { 0 };
+        let connection_bytes = self.head_bytes_max + 2 * KIB + tls_bytes;
+        let handshakes = if load.is_tls { self.handshakes_max } else { 0 };
+        let beside = self.lobby_max + self.admin_connections_max;
+        // JSON, flat form (never longer), gzip (a quarter or less) and the frames around them, of
+        // every snapshot that slow clients keep alive.
+        let forms = load.document_bytes.saturating_mul(5) / 2;
+        [
+            // The binary's pages, the idle loop, lanes and logger: the budget of an idle relay.
+            ("program", 5 * MIB),
+            ("connections", load.connections * connection_bytes),
+            ("documents", forms.saturating_mul(self.snapshots_alive_max)),
+            // A new seed is held whole while the old documents are still served.
+            ("seed", load.seed_bytes),
+            // As `handshakes_max` says.
+            ("handshakes", handshakes * 40 * KIB),
+            ("events", self.events_bytes_max),
+            // Remembered tokens are kept as digests, with their place in two tables.
+            ("tokens", self.tokens_max * 128),
+            ("lobby and admin", beside * connection_bytes),
+        ]
+    }
+
+    /// The sum of [`Limits::memory_holders`], in bytes.
+    pub fn memory_bytes_max(&self, load: &MemoryLoad) -> usize {
+        let holders = self.memory_holders(load);
+        let add = |sum: usize, (_, bytes): &(&str, usize)| sum.saturating_add(*bytes);
+        holders.iter().fold(0, add)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_fit_into_the_default_memory() {
+        let limits = Limits::PRODUCTION;
+        let load = MemoryLoad {
+            connections: limits.connections_max,
+            is_tls: true,
+            seed_bytes: 60 * KIB,
+            document_bytes: 60 * KIB,
+        };
+        let sum = limits.memory_bytes_max(&load);
+        assert!(sum <= limits.memory_bytes_default, "{sum}");
+    }
+}
