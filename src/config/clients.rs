@@ -1,6 +1,7 @@
 //! The keys that say what is served to whom: `slots`, `client_keys`, and where secrets come from.
 //!
-//! Part of `parse`, with the same rule: note the mistake and go on.
+//! Part of `parse`, with the same rule: note the mistake and go on. What is compared here is only
+//! what stands in the file; two key files with one content are found when they are read.
 
 use super::error::{Concern, Problem};
 use super::parse::Reader;

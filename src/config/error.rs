@@ -112,11 +112,11 @@ impl fmt::Display for Problem {
             }
             Problem::Empty { instead } => write!(f, "is empty; {instead}"),
             Problem::TooMany { max } => write!(f, "has more than {max} entries"),
-            Problem::NotAnId => f.write_str(
-                "is no identifier: use 1 to 128 letters, digits, `.`, `-` and `_`, as the service does",
-            ),
+            Problem::NotAnId => {
+                f.write_str("is no identifier: use 1 to 128 letters, digits, `.`, `-` and `_`")
+            }
             Problem::NotAnAddress => f.write_str(
-                "is no address: write an IP address and a port, such as `[::]:7070`, or `unix:PATH`",
+                "is no address: write IP address and port, such as `[::]:7070`, or `unix:PATH`",
             ),
             Problem::SocketPathTooLong { bytes_max } => {
                 write!(
@@ -141,7 +141,7 @@ impl fmt::Display for Problem {
             }
             Problem::NeitherGiven { one, other } => write!(f, "needs `{one}` or `{other}`"),
             Problem::NotSendable => f.write_str(
-                "has characters that clients cannot send in a header; `staffetta key new` makes a key",
+                "has characters that no header can carry; `staffetta key new` makes a key",
             ),
             Problem::UnknownVariable => {
                 f.write_str("only `${CREDENTIALS_DIRECTORY}` is expanded, at the start of the path")
@@ -177,7 +177,7 @@ impl fmt::Display for Concern {
             Concern::NoClientKeys => "there is no client key: every SDK will be refused",
             Concern::NoSource => "there is no seed: no slot will ever have data",
             Concern::CredentialsUnset => {
-                "CREDENTIALS_DIRECTORY is not set (systemd sets it for units with LoadCredential=): \
+                "CREDENTIALS_DIRECTORY is not set (systemd sets it by LoadCredential=): \
                  the file cannot be read"
             }
             Concern::AdminWithoutToken => {

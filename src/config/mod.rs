@@ -5,8 +5,8 @@
 //! which the relay logs and `staffetta check` prints.
 //!
 //! Never reads a file, the environment or the clock: what a configuration depends on besides its
-//! text comes in as [`Environment`]. Whether a named file exists is found out when it is read, since
-//! a relay serves what it can.
+//! text comes in as [`Environment`]. Whether a named file exists is found out when it is read,
+//! since a relay serves what it can.
 //!
 //! Read in this order: the types here, `parse` (the keys one by one), `section` (how mistakes are
 //! collected), `error` (how they are said).
@@ -90,8 +90,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// The configured addresses; by default the socket in the unit's runtime directory, so that file
-    /// modes guard it, or else a port that only this machine reaches.
+    /// The configured addresses; by default the socket in the unit's runtime directory, so that
+    /// file modes guard it, or else a port that only this machine reaches.
     pub fn addresses(&self, environment: &Environment) -> Vec<Listen> {
         match (&self.listen, &environment.runtime_directory) {
             (Some(listen), _) => listen.clone(),
@@ -101,6 +101,7 @@ impl Admin {
     }
 }
 
+/// The seed that the relay serves and watches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeedFile {
     pub file: PathBuf,
@@ -124,6 +125,7 @@ pub struct Instance {
     pub region: Option<Id>,
 }
 
+/// One credential that SDKs use, and what it opens.
 #[derive(Clone, Debug)]
 pub struct ClientKey {
     /// Names the key in logs, metrics and tokens. Unique.
@@ -149,12 +151,14 @@ pub struct ConfiguredLimits {
     pub memory_bytes: usize,
 }
 
+/// What the relay writes to standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Log {
     pub format: LogFormat,
     pub level: LogLevel,
 }
 
+/// The shape of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Journal prefixes under systemd, plain elsewhere.
@@ -164,6 +168,7 @@ pub enum LogFormat {
     Journal,
 }
 
+/// The least urgent lines that are written, in order of urgency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     Error,
@@ -192,7 +197,7 @@ pub struct Environment {
 
 impl Environment {
     /// Makes sense of what the process was given: the path of the configuration file and the values
-    /// of the two variables. systemd lists several runtime directories with colons; the first is ours.
+    /// of the two variables. systemd puts colons between several directories; the first is ours.
     pub fn new(
         config_file: &Path,
         credentials_directory: Option<PathBuf>,

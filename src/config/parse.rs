@@ -1,7 +1,7 @@
 //! The keys of the configuration, one by one: names, defaults, bounds.
 //!
-//! A function a section. Each notes its mistakes and goes on, so that all are found; only at the end
-//! is there a `Config` or a list. The table of keys in the README says the same to users.
+//! A function a section. Each notes its mistakes and goes on, so that all are found; only at the
+//! end is there a `Config` or a list. The table of keys in the README says the same to users.
 
 use super::error::{Concern, ConfigError, Problem};
 use super::section::{Mistakes, Place, in_range};
@@ -14,6 +14,7 @@ use std::net::{Ipv6Addr, SocketAddr};
 const LATER: [&str; 4] = ["upstream", "events", "ReverseProxy", "region"];
 const PORT_DEFAULT: u16 = 7070;
 
+/// Reads a whole file; `Config::parse` says the rest.
 pub fn parse(
     text: &[u8],
     environment: &Environment,

@@ -1,4 +1,7 @@
 //! Which slots a client key may use.
+//!
+//! A pattern is made of identifiers, so that what it matches is as plain as the names of the slots:
+//! no partial stars, no escapes, no order that matters.
 
 use crate::model::{Id, SlotKey};
 use std::fmt;

@@ -1,8 +1,8 @@
 //! Walking the tree so that one pass finds every mistake.
 //!
-//! A [`Section`] is an object whose keys are asked for one by one; what nobody asked for is unknown.
-//! A [`Place`] is a value with its JSON path. Whatever is wrong goes to [`Mistakes`] and the walk
-//! goes on; `None` then means "reported", so that nothing is reported twice.
+//! A [`Section`] is an object whose keys are asked for one by one; what nobody asked for is
+//! unknown. A [`Place`] is a value with its JSON path. Whatever is wrong goes to [`Mistakes`] and
+//! the walk goes on; `None` then means "reported", so that nothing is reported twice.
 
 use super::error::{Concern, ConfigError, ConfigWarning, Problem};
 use super::nearest::nearest;
@@ -16,11 +16,13 @@ pub struct Mistakes {
 }
 
 impl Mistakes {
+    /// Notes what keeps the configuration from being used.
     pub fn error(&mut self, path: &str, problem: Problem) {
         let path = path.to_owned();
         self.errors.push(ConfigError { path, problem });
     }
 
+    /// Notes what may not be meant.
     pub fn warning(&mut self, path: &str, concern: Concern) {
         let path = path.to_owned();
         self.warnings.push(ConfigWarning { path, concern });

@@ -195,7 +195,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         r#""client_keys": [{"id": "a", "key": "k k"}],"#,
         "$.client_keys[0].key",
-        "in a header",
+        "no header",
     ),
     (
         r#""client_keys": [{"id": "a", "key": "k", "slots": []}],"#,

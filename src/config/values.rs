@@ -1,6 +1,7 @@
 //! Text → the value that it stands for, for every kind of text that a key takes.
 //!
-//! Pure functions without a path: who calls them knows the place and notes the problem there.
+//! Pure functions without a path: who calls them knows the place and notes the problem there. No
+//! value is looked up, opened or resolved here.
 
 use super::error::Problem;
 use super::{Environment, Listen, Secret};
