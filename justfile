@@ -3,7 +3,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 # Lists what there is.
 [private]
 default:
-    @{{ just_executable() }} --list --unsorted
+    @just --list --unsorted
 
 # Builds the relay, serves the demo seed and prints what to paste.
 demo:

@@ -6,6 +6,9 @@
 //! Never panics over a closed pipe: [`say`] and [`complain`] ignore what they cannot write, where
 //! `println!` would abort the relay when the journal goes away.
 
+pub mod cert;
+pub mod check;
+pub mod key;
 pub mod run;
 
 use crate::config::nearest;
@@ -51,7 +54,7 @@ pub struct Command {
     pub run: fn(&mut lexopt::Parser) -> Result<Exit, UsageError>,
 }
 
-const COMMANDS: &[Command] = &[run::COMMAND];
+const COMMANDS: &[Command] = &[run::COMMAND, check::COMMAND, cert::COMMAND, key::COMMAND];
 
 /// What is wrong with the command line.
 #[derive(Debug)]

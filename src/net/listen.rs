@@ -18,7 +18,7 @@ use super::driver::Driver;
 use super::http;
 use super::io::{Io, Wire};
 use super::log::Cause;
-use super::sockets::Listener;
+use super::sockets::{Listener, tune};
 
 /// Accepts for ever.
 pub async fn accept(driver: Rc<Driver>, listener: Async<Socket>, is_admin: bool) {
@@ -37,12 +37,8 @@ pub async fn accept(driver: Rc<Driver>, listener: Async<Socket>, is_admin: bool)
     }
 }
 
-/// A listener as `accept` takes it. Accepted sockets have the options of their listener; a kernel
-/// that lacks one of them serves without it.
-pub fn prepare(driver: &Driver, listener: Listener) -> io::Result<Async<Socket>> {
-    if let Err(error) = listener.tune(&driver.limits) {
-        driver.log.warn(format_args!("{listener}: a socket option is not available: {error}"));
-    }
+/// A listener as `accept` takes it.
+pub fn prepare(listener: Listener) -> io::Result<Async<Socket>> {
     let socket = match listener {
         Listener::Tcp(listener) => Socket::from(listener),
         Listener::Unix(listener) => Socket::from(listener),
@@ -56,6 +52,9 @@ fn admit(driver: &Rc<Driver>, socket: Socket, is_admin: bool) -> io::Result<()> 
         driver.count(|counters| counters.connections_dropped += 1);
         return Ok(());
     };
+    if !is_local {
+        tune(&socket, &driver.limits)?;
+    }
     let io = Io::new(Wire::Socket(Async::new(socket)?));
     let connection = Connection::new(driver.clone(), door, io);
     driver.spawn(http::serve(connection));

@@ -15,6 +15,7 @@ use crate::wire::publication::Publication;
 use crate::wire::seed as wire;
 
 use super::driver::Driver;
+use super::log::Cause;
 use super::watch::{Fingerprint, Settled, Watch, read_settled};
 
 /// What is known about the file.
@@ -237,8 +238,11 @@ fn refuse(driver: &Driver, index: SlotIndex, problem: &str) {
         Some(held) => format!("version {} stays", held.version),
         None => "it serves nothing".to_owned(),
     };
-    let key = &slot.key;
-    driver.log.error(format_args!("slot {key}: the seed is refused, {keeps}: {problem}"));
+    driver.log.limited(
+        Cause::SeedRefused,
+        now,
+        format_args!("slot {}: the seed is refused, {keeps}: {problem}", slot.key),
+    );
 }
 
 /// Notes what is wrong with the file as a whole; says it once, not at every look.
