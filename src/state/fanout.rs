@@ -115,7 +115,8 @@ struct Subscriber {
 #[derive(Debug)]
 struct Topic<P> {
     newest: Option<(Version, Rc<P>)>,
-    published_at: Instant,
+    /// When the content last changed; the first is no change.
+    changed_at: Option<Instant>,
     gauges: Gauges,
 }
 
@@ -137,7 +138,7 @@ impl<P> Fanout<P> {
     pub fn new(slots: usize, limits: &Limits) -> Fanout<P> {
         let topic = || Topic {
             newest: None,
-            published_at: Instant::ORIGIN,
+            changed_at: None,
             gauges: Gauges::default(),
         };
         Fanout {
@@ -214,7 +215,9 @@ impl<P> Fanout<P> {
             .as_ref()
             .map(|(version, _)| *version)
             .unwrap_or_default();
-        let fresh = now - topic.published_at < self.change_grace;
+        let fresh = topic
+            .changed_at
+            .is_some_and(|changed| now - changed < self.change_grace);
         let knows_newest = kind == Kind::WebSocket && !greet && !fresh;
         topic.gauges[kind as usize] += 1;
         let key = self.subscribers.insert(Subscriber {
@@ -283,8 +286,9 @@ impl<P> Fanout<P> {
         if stale {
             return;
         }
-        topic.newest = Some((version, published));
-        topic.published_at = now;
+        if topic.newest.replace((version, published)).is_some() {
+            topic.changed_at = Some(now);
+        }
         self.mark_where(|subscriber| subscriber.slot == slot && subscriber.kind != Kind::Fetch);
         self.evict_behind(slot);
         self.check_invariants();
@@ -583,6 +587,7 @@ mod tests {
     fn a_websocket_that_opens_right_after_a_change_is_told() {
         let mut fanout = fanout();
         publish(&mut fanout, 1);
+        publish(&mut fanout, 2);
         let soon = Instant::from_micros(1) + Duration::from_secs(1);
         let subscription = Subscription {
             slot: SLOT,

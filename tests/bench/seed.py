@@ -105,9 +105,9 @@ class Relay:
         return json.loads(answer.stdout)["access_token"]
 
     def next_seed(self, round_number):
-        """Writes the seed of a round beside the one being served; its path."""
+        """Writes the seed of a round beside the one being served, which is number 0; its path."""
         path = self.folder / "next.json"
-        path.write_bytes(seed(self.size_bytes, round_number))
+        path.write_bytes(seed(self.size_bytes, round_number + 1))
         return path
 
 
