@@ -57,6 +57,8 @@ pub struct Limits {
     pub chunk_line_bytes_max: usize,
     /// Request body that is kept: a Rust SDK sends all usage of ten minutes in one.
     pub body_bytes_max: usize,
+    /// Request bodies that are being read at once, together: eight of the longest.
+    pub bodies_bytes_max: usize,
     /// Request body that is read and thrown away before the connection is given up.
     pub body_drain_bytes_max: usize,
     /// From the first byte of a request to the end of its head; also the TLS handshake.
@@ -175,6 +177,7 @@ impl Limits {
         headers_max: 64,
         chunk_line_bytes_max: 256,
         body_bytes_max: 256 * KIB,
+        bodies_bytes_max: 2 * MIB,
         body_drain_bytes_max: MIB,
         head_timeout: Duration::from_secs(5),
         body_timeout: Duration::from_secs(30),
@@ -233,8 +236,15 @@ pub struct MemoryLoad {
 }
 
 impl Limits {
+    /// Descriptors that a relay of so many SDK connections needs: those, the ones beside them, and
+    /// its own (standard streams, event queue, signals, journal, files, listeners; twice over).
+    pub fn descriptors(&self, connections: usize) -> u64 {
+        let own = 64;
+        (connections + self.lobby_max + self.admin_connections_max + own) as u64
+    }
+
     /// Who holds how many bytes at worst; in practice no two of them are at their bound together.
-    pub fn memory_holders(&self, load: &MemoryLoad) -> [(&'static str, usize); 8] {
+    pub fn memory_holders(&self, load: &MemoryLoad) -> [(&'static str, usize); 9] {
         // A connection either reads a head, with its buffer, or streams, with its queue and frame
         // (3 KiB); a TLS session keeps about 10 KiB more.
         let tls_bytes = if load.is_tls { 10 * KIB } else { 0 };
@@ -253,6 +263,7 @@ impl Limits {
             ("seed", load.seed_bytes),
             // As `handshakes_max` says.
             ("handshakes", handshakes * 40 * KIB),
+            ("request bodies", self.bodies_bytes_max),
             ("events", self.events_bytes_max),
             // Remembered tokens are kept as digests, with their place in two tables.
             ("tokens", self.tokens_max * 128),

@@ -7,6 +7,8 @@
 
 use std::path::PathBuf;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::{Command, Exit, UsageError, complain, explain, path_value};
 use crate::config::{Environment, LogFormat, LogLevel};
 use crate::limits::Limits;
@@ -69,6 +71,7 @@ fn start(path: PathBuf) -> Exit {
     };
     let clock = Clock::system();
     let log = log(&loaded, clock.clone(), &limits);
+    raise_descriptors(limits.descriptors(loaded.config.limits.connections), &log);
     let setup = Setup {
         loaded,
         limits,
@@ -83,6 +86,25 @@ fn start(path: PathBuf) -> Exit {
             complain(format_args!("staffetta: {error}"));
             Exit::Failed
         }
+    }
+}
+
+/// Lets the process have as many descriptors as its connections need, as far as it may.
+fn raise_descriptors(needed: u64, log: &Log) {
+    let found = getrlimit(Resource::Nofile);
+    if found.current.is_none_or(|current| current >= needed) {
+        return;
+    }
+    let reached = found.maximum.map_or(needed, |maximum| maximum.min(needed));
+    let raised = Rlimit {
+        current: Some(reached),
+        maximum: found.maximum,
+    };
+    if setrlimit(Resource::Nofile, raised).is_err() || reached < needed {
+        log.warn(format_args!(
+            "{needed} descriptors are needed for limits.connections and fewer are allowed: raise \
+             the unit's LimitNOFILE"
+        ));
     }
 }
 

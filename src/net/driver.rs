@@ -17,7 +17,7 @@ use std::task::{Poll, Waker};
 
 use futures_lite::future::yield_now;
 use smol::lock::Semaphore;
-use smol::{LocalExecutor, Timer};
+use smol::{LocalExecutor, Task, Timer};
 
 use crate::limits::Limits;
 use crate::model::{Id, Reject};
@@ -87,6 +87,9 @@ pub struct Driver {
     pub handshakes: Semaphore,
     pub scratch: RefCell<Box<[u8]>>,
     pub started: Instant,
+    /// Bytes of all request bodies that are being read.
+    pub body_bytes: Cell<usize>,
+    listeners: RefCell<Vec<Task<()>>>,
     executor: Rc<LocalExecutor<'static>>,
     connections: RefCell<Vec<Option<Weak<Connection>>>>,
     writers: RefCell<Vec<Option<Writer>>>,
@@ -144,6 +147,8 @@ impl Driver {
             },
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into()),
             executor,
+            body_bytes: Cell::new(0),
+            listeners: RefCell::default(),
             connections: RefCell::default(),
             writers: RefCell::default(),
             gone: Cell::default(),
@@ -168,6 +173,11 @@ impl Driver {
     /// Runs a task beside the others.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.executor.spawn(task).detach();
+    }
+
+    /// Runs a task that ends when the relay begins to.
+    pub fn spawn_listener(&self, task: impl Future<Output = ()> + 'static) {
+        self.listeners.borrow_mut().push(self.executor.spawn(task));
     }
 
     /// Notes something in the counters.
@@ -200,9 +210,11 @@ impl Driver {
         self.draining.get()
     }
 
-    /// Begins the end.
+    /// Begins the end. Listeners are closed first: a refused connection is tried again by every SDK,
+    /// while an event stream takes any refusal in HTTP for final.
     pub fn drain(&self) {
         self.draining.set(true);
+        drop(self.listeners.take());
         self.state.borrow_mut().drain(self.clock.now());
         self.wake();
     }

@@ -20,6 +20,7 @@ use crate::wire::http::response::Answer;
 use crate::wire::http::{Body, Head, Method};
 
 use super::connection::{Connection, Door};
+use super::driver::Driver;
 use super::route::{self, Action, Wanted};
 use super::{document, stream, tls};
 
@@ -91,6 +92,7 @@ async fn start_tls(connection: &Rc<Connection>, unread: Vec<u8>) -> io::Result<(
         Ok(()) => counters.handshakes += 1,
         Err(_) => counters.handshakes_failed += 1,
     });
+    connection.arm(Reason::Head);
     result
 }
 
@@ -169,7 +171,7 @@ fn decide(connection: &Rc<Connection>, buffer: &[u8]) -> Option<(Action, Request
                 head_length: head.length,
                 body: head.body.clone(),
                 expects_continue: head.expects_continue,
-                close: head.close,
+                close: head.close || connection.door == Door::Lobby,
             };
             Some((route::decide(connection, &head), request))
         }
@@ -246,12 +248,14 @@ async fn read_body(
     }
     connection.arm(Reason::Body);
     let mut content = Vec::new();
+    let mut room = Room::none(&connection.driver);
     while !body.is_end() {
         let piece = match body.decode(buffer, limits) {
             Ok(piece) => piece,
             Err(fault) => return Ok(Err(fault)),
         };
-        if content.len() + piece.content.len() > bytes_max {
+        let length = content.len() + piece.content.len();
+        if length > bytes_max || !room.grow(length) {
             return Ok(Err(DecodeError::BodyTooLarge));
         }
         content.extend_from_slice(&buffer[piece.content.clone()]);
@@ -261,6 +265,38 @@ async fn read_body(
         }
     }
     Ok(Ok(content))
+}
+
+/// What one body that is being read takes of the bytes that all of them may.
+struct Room<'a> {
+    driver: &'a Driver,
+    taken: usize,
+}
+
+impl<'a> Room<'a> {
+    fn none(driver: &'a Driver) -> Room<'a> {
+        Room { driver, taken: 0 }
+    }
+
+    /// Takes room for `length` bytes in all; `false` when there is none.
+    fn grow(&mut self, length: usize) -> bool {
+        let bodies = &self.driver.body_bytes;
+        let others = bodies.get() - self.taken;
+        if others + length > self.driver.limits.bodies_bytes_max {
+            return false;
+        }
+        bodies.set(others + length);
+        self.taken = length;
+        true
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.driver
+            .body_bytes
+            .set(self.driver.body_bytes.get() - self.taken);
+    }
 }
 
 /// Reads past the body of a request that does not need it. `false`: it is not worth it, or not
@@ -295,7 +331,7 @@ async fn discard_body(
 impl Wanted {
     /// A body over its bound. Events are answered as if they had been taken: an SDK that hears
     /// anything but 202 may lose more than this report.
-    fn too_large(&self, driver: &super::driver::Driver) -> Answer {
+    fn too_large(&self, driver: &Driver) -> Answer {
         match self {
             Wanted::Events { kind, .. } => {
                 driver.state.borrow_mut().events.handle_malformed(*kind);

@@ -204,7 +204,7 @@ async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(), RunError
             .log
             .note(format_args!("listening on {listener} ({what})"));
         let socket = listen::prepare(listener).map_err(RunError::Listen)?;
-        driver.spawn(listen::accept(driver.clone(), socket, is_admin));
+        driver.spawn_listener(listen::accept(driver.clone(), socket, is_admin));
     }
     Ok(())
 }

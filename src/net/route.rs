@@ -145,7 +145,10 @@ fn decide_path(
         return Err(Reject::MethodNotAllowed);
     }
     if driver.is_draining() {
-        return Err(Reject::Draining);
+        return match path {
+            Path::Subscribe { .. } => Ok(Action::Drop),
+            _ => Err(Reject::Draining),
+        };
     }
     if matches!(path, Path::Token) {
         return Ok(Action::Body(Wanted::Token));

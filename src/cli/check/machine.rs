@@ -11,9 +11,6 @@ use crate::time::Wall;
 use rustix::process::{Resource, getrlimit};
 use std::cmp::Reverse;
 
-/// Standard streams, event queue, signals, timer, journal, seed, state, listeners; twice over.
-const DESCRIPTORS_OWN: usize = 64;
-
 const MIB: usize = 1024 * 1024;
 
 /// Looks at the clock (`now`), the descriptors of this process and the memory sum.
@@ -30,7 +27,8 @@ pub fn check(
              certificates cannot be judged",
         );
     }
-    let descriptors = getrlimit(Resource::Nofile).current;
+    // `run` raises the soft limit to the hard one.
+    let descriptors = getrlimit(Resource::Nofile).maximum;
     check_descriptors(config, limits, descriptors, report);
     check_memory(config, documents, limits, report);
 }
@@ -43,14 +41,13 @@ fn check_descriptors(
     report: &mut Report,
 ) {
     let connections = config.limits.connections;
-    let waiting = limits.lobby_max + limits.admin_connections_max;
-    let needed = (connections + waiting + DESCRIPTORS_OWN) as u64;
+    let needed = limits.descriptors(connections);
     if let Some(found) = descriptors
         && found < needed
     {
         report.warning(format_args!(
             "$.limits.connections: {connections} connections need {needed} descriptors, and \
-             {found} are allowed here; `ulimit -n`, or `LimitNOFILE=` of the unit, sets them"
+             {found} are allowed here; `ulimit -Hn`, or `LimitNOFILE=` of the unit, sets them"
         ));
     }
 }
