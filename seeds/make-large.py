@@ -58,7 +58,8 @@ def item(number, environment):
     kind, form, on, off = typed(number)
     collection = COLLECTIONS[number // 2 % 2]
     feature = number % 2 == 0
-    fields = {"name": f"Item {number}", "feature_id" if feature else "property_id": f"item-{number}"}
+    id_key = "feature_id" if feature else "property_id"
+    fields = {"name": f"Item {number}", id_key: f"item-{number}"}
     fields["description"] = f"Item {number} as it is in {environment}"
     fields["type"] = kind
     if form:

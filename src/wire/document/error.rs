@@ -164,16 +164,36 @@ pub(super) fn quoted(text: &str) -> String {
     quoted
 }
 
+fn write_json(
+    formatter: &mut fmt::Formatter<'_>,
+    problem: &JsonProblem,
+    position: Option<(usize, usize)>,
+) -> fmt::Result {
+    write!(formatter, "{problem}")?;
+    match position {
+        Some((line, column)) => write!(formatter, ", line {line}, column {column}"),
+        None => Ok(()),
+    }
+}
+
+fn write_absent(
+    formatter: &mut fmt::Formatter<'_>,
+    kind: ItemKind,
+    id: &str,
+    present: &[String],
+) -> fmt::Result {
+    let (kind, array) = (kind.as_str(), kind.array());
+    write!(formatter, "there is no {kind} `{id}`; the {array} are: ")?;
+    match present.is_empty() {
+        true => formatter.write_str("none"),
+        false => formatter.write_str(&present.join(", ")),
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Json { problem, position } => {
-                problem.fmt(formatter)?;
-                match position {
-                    Some((line, column)) => write!(formatter, ", line {line}, column {column}"),
-                    None => Ok(()),
-                }
-            }
+            Problem::Json { problem, position } => write_json(formatter, problem, *position),
             Problem::TooLarge { bytes, bytes_max } => {
                 write!(formatter, "{bytes} bytes, and {bytes_max} are allowed")
             }
@@ -185,14 +205,7 @@ impl fmt::Display for Problem {
                 let array = kind.array();
                 write!(formatter, "{count} {array}, and {count_max} are allowed")
             }
-            Problem::Absent { kind, id, present } => {
-                let (kind, array) = (kind.as_str(), kind.array());
-                write!(formatter, "there is no {kind} `{id}`; the {array} are: ")?;
-                match present.is_empty() {
-                    true => formatter.write_str("none"),
-                    false => formatter.write_str(&present.join(", ")),
-                }
-            }
+            Problem::Absent { kind, id, present } => write_absent(formatter, *kind, id, present),
             Problem::Missing { key, readers } => {
                 write!(
                     formatter,
@@ -265,6 +278,8 @@ impl fmt::Display for DocumentError {
         }
     }
 }
+
+impl std::error::Error for DocumentError {}
 
 #[cfg(test)]
 mod tests {

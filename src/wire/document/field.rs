@@ -62,14 +62,22 @@ fn wrong_kind(
 }
 
 impl<'a, 'p> Field<'a, 'p> {
+    /// A member that somebody else has cut out.
+    pub fn new(object: &'p Place<'p>, key: &'static str, piece: Option<&'a str>) -> Field<'a, 'p> {
+        Field { object, key, piece }
+    }
+
+    /// The key of this field.
     pub fn key(&self) -> &'static str {
         self.key
     }
 
+    /// The place of this field's value.
     pub fn place(&self) -> Place<'p> {
         Place::Key(self.object, self.key)
     }
 
+    /// Whether the object has no such member; `null` is one.
     pub fn is_absent(&self) -> bool {
         self.piece.is_none()
     }
@@ -86,14 +94,17 @@ impl<'a, 'p> Field<'a, 'p> {
             .ok_or_else(|| refusal(self.object, Problem::Missing { key, readers }))
     }
 
+    /// A refusal of this field's value.
     pub fn refuse(&self, problem: Problem) -> DocumentError {
         refusal(&self.place(), problem)
     }
 
+    /// A refusal of `piece`, which is of another kind than `expected` says.
     pub fn refuse_kind(&self, expected: &'static str, piece: &str) -> DocumentError {
         wrong_kind(&self.place(), self.key, expected, piece)
     }
 
+    /// The content of a string; `null` is refused.
     pub fn string(&self, readers: &'static str) -> Result<Cow<'a, str>, DocumentError> {
         let piece = self.required(readers)?;
         slice::string(piece).ok_or_else(|| self.refuse_kind("a string", piece))
@@ -115,6 +126,7 @@ impl<'a, 'p> Field<'a, 'p> {
         Err(self.refuse(Problem::Unknown { key, found, known }))
     }
 
+    /// Refused unless it is `true` or `false`.
     pub fn boolean(&self, readers: &'static str) -> Result<(), DocumentError> {
         let piece = self.required(readers)?;
         match Kind::of(piece) {
@@ -123,6 +135,7 @@ impl<'a, 'p> Field<'a, 'p> {
         }
     }
 
+    /// The elements of an array; `null` is refused, since JavaScript cannot walk it.
     pub fn array(&self, readers: &'static str) -> Result<Vec<&'a str>, DocumentError> {
         let piece = self.required(readers)?;
         slice::elements(piece).ok_or_else(|| self.refuse_kind("an array", piece))
@@ -146,6 +159,7 @@ impl<'a, 'p> Field<'a, 'p> {
         Ok(elements)
     }
 
+    /// A string that is an id: letters, digits, `.`, `-`, `_`, at most 128 of them.
     pub fn id(&self, readers: &'static str) -> Result<Cow<'a, str>, DocumentError> {
         let text = self.string(readers)?;
         match Id::new(&text) {
@@ -174,6 +188,7 @@ impl<'a, 'p> Field<'a, 'p> {
         })
     }
 
+    /// An integer from 0 to 100.
     pub fn percentage(&self, piece: &str) -> Result<(), DocumentError> {
         self.integer(piece, 0..=100, "an integer from 0 to 100")
             .map(drop)

@@ -4,7 +4,7 @@
 //! refused whole, before anybody sees it. A Node process dies of one bad document. The rules are
 //! those that IBM's SDKs apply when they read a document, each named in `validate`.
 //!
-//! [`select`] cuts one slot out of a document, [`validate`] judges what was selected, [`flat`]
+//! `select` cuts one slot out of a document, `validate` judges what was selected, [`flat`](flat())
 //! gives the older form for SDKs that never left it. Nothing here parses a document as a whole, and
 //! nothing is ever mended but a missing `rollout_percentage`.
 

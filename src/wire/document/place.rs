@@ -15,10 +15,12 @@ pub(super) enum Place<'p> {
 }
 
 impl<'p> Place<'p> {
+    /// The place of a member of the object here.
     pub fn key(&'p self, key: &'p str) -> Place<'p> {
         Place::Key(self, key)
     }
 
+    /// The place of an element of the array here.
     pub fn index(&'p self, index: usize) -> Place<'p> {
         Place::Index(self, index)
     }

@@ -16,7 +16,7 @@
 use super::error::{DocumentError, ItemKind, Problem, quoted};
 use super::field::{Field, fields, refusal};
 use super::place::Place;
-use super::validate;
+use super::validate::{self, Item};
 use crate::limits::Limits;
 use crate::model::{Counts, Id, SlotKey, Snapshot};
 use crate::wire::json::{self, slice};
@@ -37,6 +37,9 @@ pub(in crate::wire) struct Document<'a> {
 struct Entry<'a> {
     piece: &'a str,
     id: Option<Cow<'a, str>>,
+    /// What environments have: cut here, so that no slot walks the environment again.
+    features: Option<&'a str>,
+    properties: Option<&'a str>,
 }
 
 impl<'a> Document<'a> {
@@ -86,15 +89,10 @@ impl<'a> Document<'a> {
         let (collection, _) = only(ItemKind::Collection, &self.collections, &key.collection)?;
         let arrays = Place::Root.key(kind.array());
         let place = arrays.index(index);
-        let names = [ItemKind::Feature, ItemKind::Property].map(ItemKind::array);
-        let counts = fields(environment.piece, &place, "environment", names)
-            .and_then(|[features, properties]| {
-                Ok(Counts {
-                    features: selection.items(ItemKind::Feature, features)?,
-                    properties: selection.items(ItemKind::Property, properties)?,
-                    segments: selection.segments()?,
-                })
-            })
+        let features = Field::new(&place, ItemKind::Feature.array(), environment.features);
+        let properties = Field::new(&place, ItemKind::Property.array(), environment.properties);
+        let counts = selection
+            .all(features, properties)
             .map_err(|error| error.of(kind, Some(key.environment.as_str())))?;
         selection.keep(self.environments.iter().map(|entry| entry.piece), |at| {
             at == index
@@ -111,11 +109,19 @@ fn entries<'a>(
     kind: ItemKind,
     readers: &'static str,
 ) -> Result<Vec<Entry<'a>>, DocumentError> {
-    let entry = |piece| Entry {
-        piece,
-        id: slice::members(piece, [kind.id_key()])
-            .and_then(|[id]| id)
-            .and_then(slice::string),
+    let names = [
+        kind.id_key(),
+        ItemKind::Feature.array(),
+        ItemKind::Property.array(),
+    ];
+    let entry = |piece| {
+        let [id, features, properties] = slice::members(piece, names).unwrap_or_default();
+        Entry {
+            piece,
+            id: id.and_then(slice::string),
+            features,
+            properties,
+        }
     };
     Ok(field.array(readers)?.into_iter().map(entry).collect())
 }
@@ -171,6 +177,18 @@ struct Edit {
 const FILLED: &str = "\"rollout_percentage\":100,";
 
 impl<'a> Selection<'_, 'a> {
+    fn all(
+        &mut self,
+        features: Field<'a, '_>,
+        properties: Field<'a, '_>,
+    ) -> Result<Counts, DocumentError> {
+        Ok(Counts {
+            features: self.items(ItemKind::Feature, features)?,
+            properties: self.items(ItemKind::Property, properties)?,
+            segments: self.segments()?,
+        })
+    }
+
     /// Judges and keeps the collection's items of one array; gives their number.
     fn items(&mut self, kind: ItemKind, array: Field<'a, '_>) -> Result<u32, DocumentError> {
         let pieces = array.array("Rust and Python")?;
@@ -179,18 +197,15 @@ impl<'a> Selection<'_, 'a> {
         let mut ids = BTreeSet::new();
         for ((index, piece), kept) in pieces.iter().enumerate().zip(&mut kept) {
             let place = place.index(index);
-            let names = [kind.id_key(), "collections"];
-            let [id, collections] = fields(piece, &place, kind.as_str(), names)
-                .map_err(|error| error.of(kind, None))?;
-            let name = id.given().and_then(slice::string);
+            let item = Item::cut(kind, piece, &place).map_err(|error| error.of(kind, None))?;
+            let name = item.id.given().and_then(slice::string);
             let of_item = |error: DocumentError| error.of(kind, name.as_deref());
-            if !belongs(collections, self.collection).map_err(of_item)? {
+            if !belongs(item.collections, self.collection).map_err(of_item)? {
                 continue;
             }
             *kept = true;
             let segments = &self.document.segment_ids;
-            let valid = validate::item(kind, piece, &place, &|id| segments.contains(id))
-                .map_err(of_item)?;
+            let valid = item.judge(&|id| segments.contains(id)).map_err(of_item)?;
             if !ids.insert(valid.id) {
                 return Err(of_item(refusal(&place, Problem::Duplicate)));
             }

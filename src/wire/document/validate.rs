@@ -39,38 +39,108 @@ pub(super) struct Valid<'a> {
     pub without_percentage: Vec<&'a str>,
 }
 
-/// Judges a feature or a property; `is_segment` knows the segments of the document.
-pub(super) fn item<'a>(
-    kind: ItemKind,
+/// A feature or property cut into its fields, each item in one go: most of the time goes there.
+pub(super) struct Item<'a, 'p> {
     piece: &'a str,
-    place: &Place<'_>,
-    is_segment: &dyn Fn(&str) -> bool,
-) -> Result<Valid<'a>, DocumentError> {
-    match kind {
-        ItemKind::Feature => feature(piece, place, is_segment),
-        _ => property(piece, place, is_segment),
+    pub id: Field<'a, 'p>,
+    pub collections: Field<'a, 'p>,
+    judged: Judged<'a, 'p>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "one at a time, on the stack")]
+enum Judged<'a, 'p> {
+    Feature([Field<'a, 'p>; 13]),
+    Property([Field<'a, 'p>; 6]),
+}
+
+const FEATURE_KEYS: [&str; 15] = [
+    "feature_id",
+    "collections",
+    "name",
+    "type",
+    "format",
+    "enabled_value",
+    "disabled_value",
+    "enabled",
+    "rollout_percentage",
+    "segment_rules",
+    "experiment",
+    rollout::KEYS[0],
+    rollout::KEYS[1],
+    rollout::KEYS[2],
+    rollout::KEYS[3],
+];
+
+const PROPERTY_KEYS: [&str; 8] = [
+    "property_id",
+    "collections",
+    "name",
+    "type",
+    "format",
+    "value",
+    "segment_rules",
+    "tags",
+];
+
+const RULE_KEYS: [&str; 9] = [
+    "rules",
+    "value",
+    "order",
+    "rollout_percentage",
+    "rule_id",
+    rollout::KEYS[0],
+    rollout::KEYS[1],
+    rollout::KEYS[2],
+    rollout::KEYS[3],
+];
+
+impl<'a, 'p> Item<'a, 'p> {
+    /// Cuts a feature or a property; refused when it is no object.
+    pub fn cut(
+        kind: ItemKind,
+        piece: &'a str,
+        place: &'p Place<'p>,
+    ) -> Result<Item<'a, 'p>, DocumentError> {
+        let (id, collections, judged) = match kind {
+            ItemKind::Feature => {
+                let [id, collections, rest @ ..] = fields(piece, place, "feature", FEATURE_KEYS)?;
+                (id, collections, Judged::Feature(rest))
+            }
+            _ => {
+                let [id, collections, rest @ ..] = fields(piece, place, "property", PROPERTY_KEYS)?;
+                (id, collections, Judged::Property(rest))
+            }
+        };
+        Ok(Item {
+            piece,
+            id,
+            collections,
+            judged,
+        })
+    }
+
+    /// Judges the item; `is_segment` knows the segments of the document.
+    pub fn judge(self, is_segment: &dyn Fn(&str) -> bool) -> Result<Valid<'a>, DocumentError> {
+        let mut valid = Valid {
+            id: self.id.id("all")?,
+            segments: Vec::new(),
+            without_percentage: Vec::new(),
+        };
+        match self.judged {
+            Judged::Feature(fields) => feature(self.piece, fields, is_segment, &mut valid)?,
+            Judged::Property(fields) => property(fields, is_segment, &mut valid)?,
+        }
+        Ok(valid)
     }
 }
 
 fn feature<'a>(
     piece: &'a str,
-    place: &Place<'_>,
+    fields: [Field<'a, '_>; 13],
     is_segment: &dyn Fn(&str) -> bool,
-) -> Result<Valid<'a>, DocumentError> {
-    let names = [
-        "feature_id",
-        "name",
-        "type",
-        "format",
-        "enabled_value",
-        "disabled_value",
-        "enabled",
-        "rollout_percentage",
-        "segment_rules",
-        "experiment",
-    ];
+    valid: &mut Valid<'a>,
+) -> Result<(), DocumentError> {
     let [
-        id,
         name,
         kind,
         format,
@@ -80,12 +150,8 @@ fn feature<'a>(
         percentage,
         rules,
         experiment,
-    ] = fields(piece, place, "feature", names)?;
-    let mut valid = Valid {
-        id: id.id("all")?,
-        segments: Vec::new(),
-        without_percentage: Vec::new(),
-    };
+        rollout @ ..,
+    ] = fields;
     name.string("Rust and Java")?;
     let value_type = ValueType::of_feature(kind, format)?;
     value_type.check(on, "Rust and Java")?;
@@ -95,44 +161,22 @@ fn feature<'a>(
         true => valid.without_percentage.push(piece),
         false => percentage.percentage(percentage.required("Rust")?)?,
     }
-    rollout::check(fields(piece, place, "feature", rollout::KEYS)?)?;
-    segment_rules(rules, value_type, ItemKind::Feature, is_segment, &mut valid)?;
-    experiment::check(experiment, value_type)?;
-    Ok(valid)
+    rollout::check(rollout)?;
+    segment_rules(rules, value_type, ItemKind::Feature, is_segment, valid)?;
+    experiment::check(experiment, value_type)
 }
 
 fn property<'a>(
-    piece: &'a str,
-    place: &Place<'_>,
+    fields: [Field<'a, '_>; 6],
     is_segment: &dyn Fn(&str) -> bool,
-) -> Result<Valid<'a>, DocumentError> {
-    let names = [
-        "property_id",
-        "name",
-        "type",
-        "format",
-        "value",
-        "segment_rules",
-        "tags",
-    ];
-    let [id, name, kind, format, value, rules, tags] = fields(piece, place, "property", names)?;
-    let mut valid = Valid {
-        id: id.id("all")?,
-        segments: Vec::new(),
-        without_percentage: Vec::new(),
-    };
+    valid: &mut Valid<'a>,
+) -> Result<(), DocumentError> {
+    let [name, kind, format, value, rules, tags] = fields;
     name.string("Rust and Java")?;
     let value_type = ValueType::of_property(kind, format)?;
     value_type.check(value, "Rust and Java")?;
     tags.optional_string()?;
-    segment_rules(
-        rules,
-        value_type,
-        ItemKind::Property,
-        is_segment,
-        &mut valid,
-    )?;
-    Ok(valid)
+    segment_rules(rules, value_type, ItemKind::Property, is_segment, valid)
 }
 
 fn segment_rules<'a>(
@@ -148,9 +192,8 @@ fn segment_rules<'a>(
     let place = rules.place();
     for (index, piece) in pieces.into_iter().enumerate() {
         let place = place.index(index);
-        let names = ["rules", "value", "order", "rollout_percentage", "rule_id"];
-        let [targets, value, order, percentage, rule_id] =
-            fields(piece, &place, "segment_rules", names)?;
+        let [targets, value, order, percentage, rule_id, rollout @ ..] =
+            fields(piece, &place, "segment_rules", RULE_KEYS)?;
         segments_of(targets, is_segment, &mut valid.segments)?;
         value_type.check_override(value)?;
         rule_id.optional_string()?;
@@ -161,7 +204,7 @@ fn segment_rules<'a>(
             _ => return Err(order.refuse(Problem::RuleOrder { count })),
         }
         if kind == ItemKind::Feature {
-            rollout::check(fields(piece, &place, "segment_rules", rollout::KEYS)?)?;
+            rollout::check(rollout)?;
             match percentage.is_absent() {
                 true => valid.without_percentage.push(piece),
                 false => rule_percentage(percentage)?,

@@ -2,8 +2,9 @@
 //!
 //! Owns the reading of whole JSON texts that come from outside. [`text`] turns the bytes of a file
 //! into a string and says in plain words why it cannot. [`check`](fn@check) walks the string once
-//! and either refuses it (syntax, duplicate keys, nesting, numbers) or gives its digest. [`slice`]
-//! then cuts it into borrowed pieces, so that what is kept stays byte for byte as it was received.
+//! and either refuses it (syntax, duplicate keys, nesting, numbers) or gives its digest.
+//! [`slice`](mod@slice) then cuts it into borrowed pieces, so that what is kept stays byte for byte
+//! as it was received.
 //!
 //! Never builds a tree of values over a document: that costs eight times its size. Never looks at
 //! what a document means; that is `wire::document`.
@@ -97,6 +98,8 @@ impl fmt::Display for JsonError {
         Ok(())
     }
 }
+
+impl std::error::Error for JsonError {}
 
 /// The text of a JSON file: a UTF-8 byte order mark and white space at both ends are taken off.
 ///
