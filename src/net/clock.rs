@@ -12,9 +12,13 @@
 
 use crate::time::{Duration, Instant, Wall};
 use rustix::time::{ClockId, clock_gettime};
+use smol::Timer;
 use std::cell::Cell;
+use std::future::Future as _;
 use std::io::Write as _;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 /// The `Date` header's value, always as long as this: `Thu, 01 Jan 1970 00:00:00 GMT`.
 pub type DateText = [u8; 29];
@@ -105,6 +109,52 @@ impl Clock {
     }
 }
 
+/// Waits for one moment at a time of one clock.
+#[derive(Debug)]
+pub struct Alarm {
+    clock: Clock,
+    at: Option<Instant>,
+    timer: Timer,
+}
+
+impl Alarm {
+    /// An alarm that never rings.
+    pub fn new(clock: Clock) -> Alarm {
+        Alarm {
+            clock,
+            at: None,
+            timer: Timer::never(),
+        }
+    }
+
+    /// Rings at `at`, or never, whatever it was set to before. Setting the same moment again costs
+    /// nothing.
+    pub fn set(&mut self, at: Option<Instant>) {
+        if self.at == at {
+            return;
+        }
+        self.at = at;
+        match (at, &self.clock.face) {
+            (Some(at), Face::System) => self.timer.set_after(at - self.clock.now()),
+            _ => self.timer.clear(),
+        }
+    }
+
+    /// Ready when it rings, once. On a virtual clock nothing wakes the task: whoever moves the hands
+    /// does.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let rings = match (&self.clock.face, self.at) {
+            (Face::System, _) => Pin::new(&mut self.timer).poll(context).is_ready(),
+            (Face::Virtual(hands), at) => at.is_some_and(|at| at <= hands.get().now),
+        };
+        if !rings {
+            return Poll::Pending;
+        }
+        self.at = None;
+        Poll::Ready(())
+    }
+}
+
 /// What moves a virtual clock.
 #[derive(Clone, Debug)]
 pub struct Hands(Rc<Cell<Reading>>);
@@ -142,6 +192,19 @@ fn date_text(wall: Wall) -> DateText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_alarm_rings_once_at_its_moment() {
+        let (clock, hands) = Clock::virtual_at(Wall::from_unix(0));
+        let mut alarm = Alarm::new(clock.clone());
+        let context = &mut Context::from_waker(std::task::Waker::noop());
+        alarm.set(Some(clock.now() + Duration::from_secs(2)));
+        hands.advance(Duration::from_secs(1));
+        assert!(alarm.poll(context).is_pending());
+        hands.advance(Duration::from_secs(1));
+        assert!(alarm.poll(context).is_ready());
+        assert!(alarm.poll(context).is_pending());
+    }
 
     #[test]
     fn system_time_is_past_its_origin_and_does_not_go_back() {

@@ -53,7 +53,7 @@ pub async fn send(connection: &Rc<Connection>, document: &Document, close: bool)
         return Ok(());
     }
     let driver = &connection.driver;
-    let held = driver.hold(connection, document)?;
+    let place = driver.hold(connection, document)?;
     let mut skip = written;
     let rest = parts.map(|part| {
         let skipped = skip.min(part.len());
@@ -61,7 +61,7 @@ pub async fn send(connection: &Rc<Connection>, document: &Document, close: bool)
         &part[skipped..]
     });
     let result = connection.write(&rest).await;
-    driver.release(held);
+    drop(place);
     result
 }
 

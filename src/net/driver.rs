@@ -17,21 +17,22 @@ use std::task::{Poll, Waker};
 
 use futures_lite::future::yield_now;
 use smol::lock::Semaphore;
-use smol::{LocalExecutor, Task, Timer};
+use smol::{LocalExecutor, Task};
 
 use crate::limits::Limits;
-use crate::model::{Id, Reject};
+use crate::model::{Id, Reject, SlotIndex, Snapshot, Source};
 use crate::state::counters::Counters;
 use crate::state::fanout::{SubscribersFull, Subscription};
 use crate::state::relay::{Due, Relay};
 use crate::state::slab::Key;
+use crate::state::slots::Adoption;
 use crate::time::Instant;
 use crate::wire::frame::Frame;
 use crate::wire::http::response::Answer;
 use crate::wire::publication::Publication;
 use crate::wire::{reject, sse, websocket};
 
-use super::clock::Clock;
+use super::clock::{Alarm, Clock};
 use super::connection::{Connection, Door};
 use super::disk::Disk;
 use super::document::Document;
@@ -94,6 +95,7 @@ pub struct Driver {
     connections: RefCell<Vec<Option<Weak<Connection>>>>,
     writers: RefCell<Vec<Option<Writer>>>,
     gone: Cell<Vec<Key>>,
+    left: Cell<Vec<Key>>,
     open: Cell<Open>,
     waker: Cell<Option<Waker>>,
     woken: Cell<bool>,
@@ -152,6 +154,7 @@ impl Driver {
             connections: RefCell::default(),
             writers: RefCell::default(),
             gone: Cell::default(),
+            left: Cell::default(),
             open: Cell::default(),
             waker: Cell::default(),
             woken: Cell::new(false),
@@ -243,9 +246,7 @@ impl Driver {
     /// Counts a connection that went. Called from a `Drop`: borrows nothing.
     pub fn leave(&self, door: Door, key: Key) {
         self.change_open(door, |count| count.saturating_sub(1));
-        let mut gone = self.gone.take();
-        gone.push(key);
-        self.gone.set(gone);
+        push(&self.gone, key);
         self.wake();
     }
 
@@ -270,12 +271,12 @@ impl Driver {
 
     // Streams.
 
-    /// Takes a subscriber in; `make` gets its key.
+    /// Takes a subscriber in; `make` gets its key. It is let go with its place.
     pub fn join(
-        &self,
+        self: &Rc<Driver>,
         subscription: Subscription,
         make: impl FnOnce(Key) -> Client,
-    ) -> Result<Rc<Client>, SubscribersFull> {
+    ) -> Result<(Rc<Client>, Place), SubscribersFull> {
         let key = {
             let mut state = self.state.borrow_mut();
             state.counters.streams += 1;
@@ -288,19 +289,22 @@ impl Driver {
             Writer::Stream(client.clone()),
         );
         self.wake();
-        Ok(client)
+        Ok((
+            client,
+            Place {
+                driver: self.clone(),
+                key,
+            },
+        ))
     }
 
-    /// Lets a subscriber go.
-    pub fn leave_stream(&self, key: Key) {
-        self.state.borrow_mut().fanout.unsubscribe(key);
-        if let Some(place) = self.writers.borrow_mut().get_mut(key.place()) {
-            *place = None;
-        }
-    }
-
-    /// Registers an answer that is written slowly, because it keeps its snapshot alive.
-    pub fn hold(&self, connection: &Rc<Connection>, document: &Document) -> io::Result<Key> {
+    /// Registers an answer that is written slowly, because it keeps its snapshot alive. It is let go
+    /// with its place.
+    pub fn hold(
+        self: &Rc<Driver>,
+        connection: &Rc<Connection>,
+        document: &Document,
+    ) -> io::Result<Place> {
         let version = document.publication.version;
         let held = self
             .state
@@ -310,45 +314,47 @@ impl Driver {
         let key = held.map_err(|SubscribersFull| io::Error::from(io::ErrorKind::OutOfMemory))?;
         let writer = Writer::Fetch(Rc::downgrade(connection));
         put(&mut self.writers.borrow_mut(), key, writer);
-        Ok(key)
+        Ok(Place {
+            driver: self.clone(),
+            key,
+        })
     }
 
-    /// Lets such an answer go.
-    pub fn release(&self, key: Key) {
-        self.leave_stream(key);
+    /// Offers a document to a slot; what is adopted goes to its subscribers with the next turn.
+    pub fn publish(&self, slot: SlotIndex, snapshot: Rc<Snapshot>, source: Source) -> Adoption {
+        let now = self.clock.now();
+        let mut state = self.state.borrow_mut();
+        let adoption = state
+            .slots
+            .handle_offer(slot, snapshot.clone(), source, now);
+        let Adoption::Adopted(version) = adoption else {
+            return adoption;
+        };
+        let publication = Rc::new(Publication::new(version, source, snapshot));
+        state.counters.publications += 1;
+        state.fanout.publish(slot, version, publication, now);
+        drop(state);
+        self.wake();
+        adoption
     }
 
     // The loop.
 
     /// Takes turns until the drain window is over or nobody is left to wait for.
     pub async fn run(self: &Rc<Driver>) {
-        let mut timer = Timer::never();
-        let mut armed = None;
+        let mut alarm = Alarm::new(self.clock.clone());
         loop {
             if self.turn() || (self.is_draining() && self.open() == Open::default()) {
                 return;
             }
             self.broadcast().await;
-            let timeout = self.state.borrow().poll_timeout().map(|(at, _)| at);
-            if timeout != armed {
-                armed = timeout;
-                match timeout {
-                    Some(at) => timer.set_after(at - self.clock.now()),
-                    None => timer.clear(),
-                }
-            }
+            alarm.set(self.state.borrow().poll_timeout().map(|(at, _)| at));
             poll_fn(|context| {
                 if self.woken.take() {
                     return Poll::Ready(());
                 }
                 self.waker.set(Some(context.waker().clone()));
-                match std::pin::Pin::new(&mut timer).poll(context) {
-                    Poll::Ready(_) => {
-                        armed = None;
-                        Poll::Ready(())
-                    }
-                    Poll::Pending => Poll::Pending,
-                }
+                alarm.poll(context)
             })
             .await;
         }
@@ -358,9 +364,13 @@ impl Driver {
     fn turn(self: &Rc<Driver>) -> bool {
         for key in self.gone.take() {
             self.state.borrow_mut().deadlines.remove(key);
-            if let Some(place) = self.connections.borrow_mut().get_mut(key.place()) {
-                *place = None;
-            }
+            take(&mut self.connections.borrow_mut(), key);
+        }
+        for key in self.left.take() {
+            self.state.borrow_mut().fanout.unsubscribe(key);
+            // Dropped behind the borrow: with it may go the connection.
+            let writer = take(&mut self.writers.borrow_mut(), key);
+            drop(writer);
         }
         let now = self.clock.now();
         loop {
@@ -425,6 +435,30 @@ impl Driver {
             connection.io().reset();
         }
     }
+}
+
+/// A subscriber's place in the fan-out, for as long as this lives. Its `Drop` borrows nothing: it
+/// lists the key, and the driver lets it go with its next turn.
+pub struct Place {
+    driver: Rc<Driver>,
+    key: Key,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        push(&self.driver.left, self.key);
+        self.driver.wake();
+    }
+}
+
+fn push(list: &Cell<Vec<Key>>, key: Key) {
+    let mut keys = list.take();
+    keys.push(key);
+    list.set(keys);
+}
+
+fn take<T>(table: &mut [Option<T>], key: Key) -> Option<T> {
+    table.get_mut(key.place()).and_then(Option::take)
 }
 
 fn put<T>(table: &mut Vec<Option<T>>, key: Key, value: T) {

@@ -11,7 +11,6 @@ use crate::limits::Limits;
 use crate::model::{SlotIndex, SlotKey, Snapshot, Source};
 use crate::state::slots::Adoption;
 use crate::time::Instant;
-use crate::wire::publication::Publication;
 use crate::wire::seed as wire;
 
 use super::driver::Driver;
@@ -171,8 +170,11 @@ fn adopt(driver: &Driver, offers: Vec<Result<Snapshot, String>>) -> Verdict {
     let mut verdict = Verdict::default();
     for (index, offer) in (0..).map(SlotIndex).zip(offers) {
         match offer {
-            Ok(snapshot) => match publish(driver, index, Rc::new(snapshot)) {
-                Adoption::Adopted(_) => verdict.adopted += 1,
+            Ok(snapshot) => match driver.publish(index, Rc::new(snapshot), Source::Seed) {
+                Adoption::Adopted(_) => {
+                    verdict.adopted += 1;
+                    note_adoption(driver, index);
+                }
                 Adoption::Unchanged => verdict.unchanged += 1,
             },
             Err(problem) => {
@@ -181,36 +183,25 @@ fn adopt(driver: &Driver, offers: Vec<Result<Snapshot, String>>) -> Verdict {
             }
         }
     }
-    driver.wake();
     verdict
 }
 
-fn publish(driver: &Driver, index: SlotIndex, snapshot: Rc<Snapshot>) -> Adoption {
-    let now = driver.clock.now();
-    let mut state = driver.state.borrow_mut();
-    let adoption = state
-        .slots
-        .handle_offer(index, snapshot.clone(), Source::Seed, now);
-    let Adoption::Adopted(version) = adoption else {
-        return adoption;
+fn note_adoption(driver: &Driver, index: SlotIndex) {
+    let state = driver.state.borrow();
+    let Some(slot) = state.slots.of(index) else {
+        return;
     };
-    let counts = snapshot.counts;
-    let filled = snapshot.rollouts_filled;
-    let publication = Rc::new(Publication::new(version, Source::Seed, snapshot));
-    state.counters.publications += 1;
-    state.fanout.publish(index, version, publication, now);
-    if let Some(slot) = state.slots.of(index) {
-        driver.log.note(format_args!(
-            "slot {} serves version {version} from the seed: {} features, {} properties, {} \
-             segments{}",
-            slot.key,
-            counts.features,
-            counts.properties,
-            counts.segments,
-            Filled(filled)
-        ));
-    }
-    adoption
+    let Some(held) = &slot.held else { return };
+    let counts = held.snapshot.counts;
+    driver.log.note(format_args!(
+        "slot {} serves version {} from the seed: {} features, {} properties, {} segments{}",
+        slot.key,
+        held.version,
+        counts.features,
+        counts.properties,
+        counts.segments,
+        Filled(held.snapshot.rollouts_filled)
+    ));
 }
 
 /// Says how many keys the relay added to a document, if any.

@@ -23,7 +23,7 @@ use crate::wire::websocket::{self, Decoder, Inbound};
 use crate::wire::{cors, sse};
 
 use super::connection::Connection;
-use super::driver::Driver;
+use super::driver::{Driver, Place};
 
 /// Reads in one poll before others get their turn.
 const READS_PER_POLL: usize = 16;
@@ -67,24 +67,24 @@ pub struct Client {
 
 /// Opens the stream and serves it to its end. `unread` came behind the request.
 pub async fn open(connection: Rc<Connection>, opening: Opening, unread: Vec<u8>) {
-    let driver = connection.driver.clone();
-    let Some(client) = Box::pin(greet(connection, opening)).await else {
+    let joined = Box::pin(greet(connection, opening)).await;
+    let Some((client, place)) = joined else {
         return;
     };
-    let decoder = (client.kind == Kind::WebSocket).then(|| Decoder::new(&driver.limits));
+    let decoder =
+        (client.kind == Kind::WebSocket).then(|| Decoder::new(&client.connection.driver.limits));
     let mut inbox = Inbox { decoder };
     inbox.take(&client, &unread);
     drop(unread);
     let ended = poll_fn(|context| client.poll(context, &mut inbox)).await;
-    drop(inbox);
-    driver.leave_stream(client.key);
+    drop((inbox, place));
     // Said in order, the end is waited for; a peer that went, or was reset, is not.
     if ended.is_ok() {
         Box::pin(client.connection.linger()).await;
     }
 }
 
-async fn greet(connection: Rc<Connection>, opening: Opening) -> Option<Rc<Client>> {
+async fn greet(connection: Rc<Connection>, opening: Opening) -> Option<(Rc<Client>, Place)> {
     let driver = &connection.driver;
     let head = match &opening.greeting {
         Greeting::WebSocket(answer) => answer.clone(),
@@ -98,7 +98,7 @@ async fn greet(connection: Rc<Connection>, opening: Opening) -> Option<Rc<Client
         key: opening.key,
         greet: opening.greet,
     };
-    let client = driver.join(subscription, |key| Client {
+    let joined = driver.join(subscription, |key| Client {
         connection: connection.clone(),
         key,
         kind: opening.kind,
@@ -106,7 +106,7 @@ async fn greet(connection: Rc<Connection>, opening: Opening) -> Option<Rc<Client
         waker: Cell::new(None),
         blocked: Cell::new(false),
     });
-    client.ok()
+    joined.ok()
 }
 
 fn sse_head(driver: &Driver) -> String {
