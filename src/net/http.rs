@@ -22,38 +22,48 @@ use crate::wire::http::{Body, Head, Method};
 use super::connection::{Connection, Door};
 use super::driver::Driver;
 use super::route::{self, Action, Wanted};
-use super::{document, stream, tls};
+use super::stream::{self, Opening};
+use super::{document, tls};
 
 /// The first byte of a TLS record that can begin a connection.
 const TLS_HANDSHAKE: u8 = 0x16;
 
+/// A connection that becomes a stream: what was asked for, and the bytes that came behind it.
+pub type Upgrade = (Opening, Vec<u8>);
+
 /// What is left to do with a connection after a request.
 enum After {
+    /// Serve a stream on it from now on.
+    Stream(Upgrade),
     /// Read the next request.
     Next,
     /// End it in order; the peer may still be sending.
     Linger,
-    /// End it: the peer is gone, or another task owns it now.
+    /// End it: the peer is gone.
     Done,
 }
 
 /// Serves an accepted connection to its end.
 pub async fn serve(connection: Rc<Connection>) {
-    // The peer's own failures; what was worth counting is counted where it happened.
-    let _ = serve_requests(connection).await;
+    // An error is the peer's own failure; what was worth counting is counted where it happened.
+    if let Ok(Some((opening, unread))) = serve_requests(&connection).await {
+        let driver = connection.driver.clone();
+        driver.spawn(stream::open(connection, opening, unread));
+    }
 }
 
-async fn serve_requests(connection: Rc<Connection>) -> io::Result<()> {
+/// Serves requests until the connection ends or becomes a stream.
+pub async fn serve_requests(connection: &Rc<Connection>) -> io::Result<Option<Upgrade>> {
     let mut buffer = Vec::new();
     connection.arm(Reason::Head);
     if connection.read_wire(&mut buffer).await? == 0 {
-        return Ok(());
+        return Ok(None);
     }
     if buffer[0] == TLS_HANDSHAKE {
-        start_tls(&connection, std::mem::take(&mut buffer)).await?;
+        start_tls(connection, std::mem::take(&mut buffer)).await?;
     }
     loop {
-        let after = match serve_one(&connection, &mut buffer).await? {
+        let after = match serve_one(connection, &mut buffer).await? {
             After::Next if connection.driver.is_draining() => After::Linger,
             after => after,
         };
@@ -62,7 +72,7 @@ async fn serve_requests(connection: Rc<Connection>) -> io::Result<()> {
                 buffer = Vec::new();
                 connection.arm(Reason::Idle);
                 if connection.read(&mut buffer).await? == 0 {
-                    return Ok(());
+                    return Ok(None);
                 }
                 connection.arm(Reason::Head);
             }
@@ -73,9 +83,10 @@ async fn serve_requests(connection: Rc<Connection>) -> io::Result<()> {
             }
             After::Linger => {
                 connection.linger().await;
-                return Ok(());
+                return Ok(None);
             }
-            After::Done => return Ok(()),
+            After::Stream(upgrade) => return Ok(Some(upgrade)),
+            After::Done => return Ok(None),
         }
     }
 }
@@ -109,11 +120,7 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
     };
     buffer.drain(..request.head_length);
     match action {
-        Action::Stream(opening) => {
-            let unread = std::mem::take(buffer);
-            driver.spawn(stream::open(connection.clone(), opening, unread));
-            Ok(After::Done)
-        }
+        Action::Stream(opening) => Ok(After::Stream((opening, std::mem::take(buffer)))),
         Action::Tunnel => {
             connection
                 .write(&[b"HTTP/1.1 200 Connection established\r\n\r\n"])

@@ -189,6 +189,7 @@ async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(), RunError
     }
     // A seed that cannot be used is noted where it is found; the relay waits for a better one.
     let _ = seed::read(driver).await;
+    driver.state.borrow_mut().fanout.open();
     let (sdk, admin) = listeners(driver, inherited)?;
     for (listener, is_admin) in sdk
         .into_iter()

@@ -139,6 +139,11 @@ impl End {
         lane.wake_reader();
     }
 
+    /// Whether the stream was reset.
+    pub fn is_reset(&self) -> bool {
+        self.incoming.borrow().reset
+    }
+
     /// Ends both directions; what lies in them is lost.
     pub fn reset(&mut self) {
         for lane in [&self.incoming, &self.outgoing] {

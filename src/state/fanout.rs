@@ -115,7 +115,7 @@ struct Subscriber {
 #[derive(Debug)]
 struct Topic<P> {
     newest: Option<(Version, Rc<P>)>,
-    /// When the content last changed; the first is no change.
+    /// When the content last changed for clients that may have fetched before.
     changed_at: Option<Instant>,
     gauges: Gauges,
 }
@@ -286,12 +286,21 @@ impl<P> Fanout<P> {
         if stale {
             return;
         }
-        if topic.newest.replace((version, published)).is_some() {
-            topic.changed_at = Some(now);
-        }
+        topic.newest = Some((version, published));
+        topic.changed_at = Some(now);
         self.mark_where(|subscriber| subscriber.slot == slot && subscriber.kind != Kind::Fetch);
         self.evict_behind(slot);
         self.check_invariants();
+    }
+
+    /// Clients come from now on: what was published before is no change to any of them. Those of the
+    /// process before this one fetch when they reconnect, except Go's, which are greeted always.
+    ///
+    /// Bounded by the number of slots.
+    pub fn open(&mut self) {
+        for topic in &mut self.topics {
+            topic.changed_at = None;
+        }
     }
 
     /// Queues a heartbeat for every stream.
@@ -586,8 +595,8 @@ mod tests {
     #[test]
     fn a_websocket_that_opens_right_after_a_change_is_told() {
         let mut fanout = fanout();
+        fanout.open();
         publish(&mut fanout, 1);
-        publish(&mut fanout, 2);
         let soon = Instant::from_micros(1) + Duration::from_secs(1);
         let subscription = Subscription {
             slot: SLOT,
@@ -597,6 +606,23 @@ mod tests {
         };
         let key = fanout.subscribe(subscription, soon).unwrap();
         assert!(fanout.next(key).is_some());
+    }
+
+    #[test]
+    fn what_was_there_at_the_start_is_no_change() {
+        let mut fanout = fanout();
+        publish(&mut fanout, 1);
+        fanout.open();
+        let subscription = Subscription {
+            slot: SLOT,
+            kind: Kind::WebSocket,
+            key: KeyIndex(0),
+            greet: false,
+        };
+        let key = fanout
+            .subscribe(subscription, Instant::from_micros(2))
+            .unwrap();
+        assert_eq!(fanout.next(key), None);
     }
 
     #[test]
