@@ -281,3 +281,49 @@ fn the_digest_of_a_slot_depends_on_its_own_content_only() {
     });
     assert_ne!(one, other);
 }
+
+/// Damage is either refused or leaves a document that is served as it is; it never panics.
+#[test]
+fn no_damage_gets_through_half() {
+    let rollout = r#","rollout_type":"PROGRESSIVE","rollout_configuration":
+        {"start_at":"2026-01-05T08:00:00Z","phases":[{"percentage":10}]}"#;
+    let environments = [environment(
+        "dev",
+        &[feature("a", rollout)],
+        &[property("p", "")],
+    )];
+    let whole = document(&environments).into_bytes();
+    let mut state = 7_u64;
+    let mut below = |bound: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % bound
+    };
+    let mut taken = 0;
+    for round in 0..6000 {
+        let mut bytes = whole.clone();
+        for _ in 0..=below(3) {
+            let at = below(bytes.len());
+            match below(4) {
+                0 => bytes[at] = b"{}[]\",:0-9eE.ntf\\u \n\x00\xff"[below(22)],
+                1 if bytes.len() > 1 => drop(bytes.remove(at)),
+                2 => bytes.truncate(at.max(1)),
+                _ => bytes.insert(at, b"{}[]\",:01"[below(9)]),
+            }
+        }
+        let key = SlotKey::parse("shop/dev").unwrap();
+        let seed = Seed::parse(&bytes, &LIMITS);
+        let Ok(once) = seed.and_then(|seed| seed.snapshot(&key, &LIMITS)) else {
+            continue;
+        };
+        taken += 1;
+        let twice = snapshot(json(&once), "shop/dev");
+        assert_eq!(
+            twice.map(|twice| twice.json),
+            Ok(once.json),
+            "round {round}"
+        );
+    }
+    assert!((100..5000).contains(&taken), "{taken} of 6000 were taken");
+}
