@@ -1,6 +1,7 @@
 //! Cuts one slot out of a document, by edits to its text.
 //!
-//! Whatever is kept stays byte for byte: white space, key order, numbers, keys that nobody knows.
+//! Whatever is kept stays byte for byte: key order, numbers, keys that nobody knows; but for the
+//! white space between tokens, which exports are full of and every client would be sent.
 //! An element that is not the slot's is taken out of its array together with one comma, so the
 //! chosen environment comes to stand at index 0, where JavaScript SDKs look for it. The only thing
 //! ever put in is a missing `rollout_percentage`: exports of Lite plans leave it out, Rust SDKs
@@ -19,7 +20,7 @@ use super::place::Place;
 use super::validate::{self, Item};
 use crate::limits::Limits;
 use crate::model::{Counts, Id, SlotKey, Snapshot};
-use crate::wire::json::{self, slice};
+use crate::wire::json::{self, compact, slice};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -307,7 +308,7 @@ impl<'a> Selection<'_, 'a> {
         });
     }
 
-    /// Applies the edits; only here is text copied, once and into its exact size.
+    /// Applies the edits; only here is text copied.
     fn finish(mut self, counts: Counts) -> Result<Snapshot, DocumentError> {
         let text = self.document.text;
         self.edits.sort_by_key(|edit| (edit.start, edit.end));
@@ -319,15 +320,18 @@ impl<'a> Selection<'_, 'a> {
             copied = edit.end;
         }
         pieces.push(text.get(copied..).unwrap_or(""));
-        let bytes = pieces.iter().map(|piece| piece.len()).sum();
-        let bytes_max = self.limits.document_bytes_max;
+        // What has to be copied is copied without the white space; what need not be stays as it is.
+        let json = match self.edits.is_empty() {
+            true => text.to_owned(),
+            false => compact(&pieces.concat()),
+        };
+        let (bytes, bytes_max) = (json.len(), self.limits.document_bytes_max);
         if bytes > bytes_max {
             return Err(refusal(
                 &Place::Root,
                 Problem::TooLarge { bytes, bytes_max },
             ));
         }
-        let json = pieces.concat();
         let digest = json::check(&json, self.limits.json_depth_max)?;
         let filled = self.edits.iter().filter(|edit| edit.with == FILLED).count();
         Ok(Snapshot {

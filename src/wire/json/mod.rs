@@ -13,9 +13,11 @@
 //! number that overflows, nothing after the end.
 
 mod check;
+mod compact;
 pub mod slice;
 
 pub use check::{Step, check};
+pub use compact::compact;
 
 use std::fmt;
 
