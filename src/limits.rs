@@ -57,7 +57,7 @@ pub struct Limits {
     pub chunk_line_bytes_max: usize,
     /// Request body that is kept: a Rust SDK sends all usage of ten minutes in one.
     pub body_bytes_max: usize,
-    /// Request bodies that are being read at once, together: eight of the longest.
+    /// Request bodies that are being read at once, together: four of the longest.
     pub bodies_bytes_max: usize,
     /// Request body that is read and thrown away before the connection is given up.
     pub body_drain_bytes_max: usize,
@@ -177,7 +177,7 @@ impl Limits {
         headers_max: 64,
         chunk_line_bytes_max: 256,
         body_bytes_max: 256 * KIB,
-        bodies_bytes_max: 2 * MIB,
+        bodies_bytes_max: MIB,
         body_drain_bytes_max: MIB,
         head_timeout: Duration::from_secs(5),
         body_timeout: Duration::from_secs(30),
@@ -265,8 +265,8 @@ impl Limits {
             ("handshakes", handshakes * 40 * KIB),
             ("request bodies", self.bodies_bytes_max),
             ("events", self.events_bytes_max),
-            // Remembered tokens are kept as digests, with their place in two tables.
-            ("tokens", self.tokens_max * 128),
+            // Remembered tokens, each with its place in two tables.
+            ("tokens", self.tokens_max * (self.token_bytes_max + 128)),
             ("lobby and admin", beside * connection_bytes),
         ]
     }

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Command, Exit, UsageError, complain, explain, path_value};
-use crate::config::{Environment, LogFormat, LogLevel};
+use crate::config::{Environment, LogFormat};
 use crate::limits::Limits;
 use crate::net::clock::Clock;
 use crate::net::load::{LoadError, Loaded, Origin, load};
-use crate::net::log::{Format, Level, Log};
+use crate::net::log::{Format, Log};
 use crate::net::sockets::Inherited;
 use crate::net::{Control, Setup};
 
@@ -115,11 +115,5 @@ fn log(loaded: &Loaded, clock: Clock, limits: &Limits) -> Log {
         LogFormat::Json => Format::Json,
         LogFormat::Journal => Format::Journal,
     };
-    let level = match loaded.config.log.level {
-        LogLevel::Error => Level::Error,
-        LogLevel::Warn => Level::Warn,
-        LogLevel::Info => Level::Note,
-        LogLevel::Debug => Level::Debug,
-    };
-    Log::stderr(clock, format, level, limits)
+    Log::stderr(clock, format, loaded.config.log.level.into(), limits)
 }

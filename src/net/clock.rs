@@ -140,8 +140,8 @@ impl Alarm {
         }
     }
 
-    /// Ready when it rings, once. On a virtual clock nothing wakes the task: whoever moves the hands
-    /// does.
+    /// Ready when it rings, once. On a virtual clock nothing wakes the task: whoever moves the
+    /// hands does.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let rings = match (&self.clock.face, self.at) {
             (Face::System, _) => Pin::new(&mut self.timer).poll(context).is_ready(),

@@ -82,7 +82,7 @@ pub struct Driver {
     pub seed: RefCell<seed::Seed>,
     pub loaded: RefCell<Rc<Loaded>>,
     pub guid: Id,
-    pub tunnels: Tunnels,
+    pub tunnels: RefCell<Tunnels>,
     pub tls: RefCell<Option<ServerTls>>,
     pub frames: Frames,
     pub handshakes: Semaphore,
@@ -138,7 +138,7 @@ impl Driver {
             state: RefCell::new(state),
             seed: RefCell::new(seed::Seed::default()),
             guid: loaded.config.instance.guid.clone(),
-            tunnels: Tunnels::new(&loaded.config),
+            tunnels: RefCell::new(Tunnels::new(&loaded.config)),
             tls: RefCell::new(loaded.tls.clone()),
             loaded: RefCell::new(loaded),
             frames: Frames {
@@ -213,8 +213,8 @@ impl Driver {
         self.draining.get()
     }
 
-    /// Begins the end. Listeners are closed first: a refused connection is tried again by every SDK,
-    /// while an event stream takes any refusal in HTTP for final.
+    /// Begins the end. Listeners are closed first: a refused connection is tried again by every
+    /// SDK, while an event stream takes any refusal in HTTP for final.
     pub fn drain(&self) {
         self.draining.set(true);
         drop(self.listeners.take());
@@ -298,8 +298,8 @@ impl Driver {
         ))
     }
 
-    /// Registers an answer that is written slowly, because it keeps its snapshot alive. It is let go
-    /// with its place.
+    /// Registers an answer that is written slowly, because it keeps its snapshot alive. It is let
+    /// go with its place.
     pub fn hold(
         self: &Rc<Driver>,
         connection: &Rc<Connection>,

@@ -18,6 +18,7 @@ mod line;
 pub use limiter::Cause;
 pub use line::{Format, Untrusted};
 
+use crate::config::LogLevel;
 use crate::limits::Limits;
 use crate::net::clock::Clock;
 use crate::time::Instant;
@@ -41,6 +42,17 @@ pub enum Level {
     Note,
     /// What a developer wants to see.
     Debug,
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Level {
+        match level {
+            LogLevel::Error => Level::Error,
+            LogLevel::Warn => Level::Warn,
+            LogLevel::Info => Level::Note,
+            LogLevel::Debug => Level::Debug,
+        }
+    }
 }
 
 /// The log. Clones are the same log; stays on the thread of the loop.

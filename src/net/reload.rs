@@ -10,6 +10,7 @@ use std::rc::Rc;
 use super::driver::Driver;
 use super::load::{self, LoadError, Loaded};
 use super::seed;
+use super::tunnels::Tunnels;
 
 /// The code for streams whose key was removed: "going away".
 const CLOSE_KEY_REMOVED: u16 = 1001;
@@ -101,6 +102,8 @@ fn apply(driver: &Rc<Driver>, mut loaded: Loaded) -> Vec<String> {
         gone.len()
     ));
     *driver.tls.borrow_mut() = loaded.tls.clone();
+    *driver.tunnels.borrow_mut() = Tunnels::new(&loaded.config);
+    driver.log.set_level(loaded.config.log.level.into());
     *driver.loaded.borrow_mut() = Rc::new(loaded);
     driver.wake();
     lines

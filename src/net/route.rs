@@ -104,7 +104,8 @@ fn overloaded(driver: &Driver, path: &Path<'_>) -> Action {
 fn tunnel(connection: &Rc<Connection>, authority: &str) -> Action {
     let driver = &connection.driver;
     let inside = connection.io().is_tls();
-    let allowed = !inside && connection.door == Door::Sdk && driver.tunnels.allows(authority);
+    let allowed =
+        !inside && connection.door == Door::Sdk && driver.tunnels.borrow().allows(authority);
     if !allowed || driver.tls.borrow().is_none() {
         driver.log.limited(
             Cause::TunnelRefused,

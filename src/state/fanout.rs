@@ -293,8 +293,9 @@ impl<P> Fanout<P> {
         self.check_invariants();
     }
 
-    /// Clients come from now on: what was published before is no change to any of them. Those of the
-    /// process before this one fetch when they reconnect, except Go's, which are greeted always.
+    /// Clients come from now on: what was published before is no change to any of them. Those of
+    /// the process before this one fetch when they reconnect, except Go's, which are greeted
+    /// always.
     ///
     /// Bounded by the number of slots.
     pub fn open(&mut self) {

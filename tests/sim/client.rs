@@ -200,8 +200,8 @@ impl Client {
         open && self.kind != Kind::Fetch
     }
 
-    /// Whether the relay reset the connection: too slow with its request, or too far behind. Its SDK
-    /// comes back.
+    /// Whether the relay reset the connection: too slow with its request, or too far behind. Its
+    /// SDK comes back.
     pub fn was_reset(&self) -> bool {
         self.wire.0.as_ref().is_some_and(End::is_reset)
     }

@@ -1,13 +1,13 @@
 //! The real net tasks over in-memory pipes on a virtual clock.
 //!
-//! Nothing here sleeps, opens a socket or starts a thread: a world is a driver, its executor, a clock
-//! whose hands the test moves, and clients on the other ends of pipes. Every choice (who reads how
-//! much, who pings, who leaves, when something is published) comes from one seed, which a failure
-//! prints; `SIM_SEED=n cargo test --test sim` runs that one alone.
+//! Nothing here sleeps, opens a socket or starts a thread: a world is a driver, its executor, a
+//! clock whose hands the test moves, and clients on the other ends of pipes. Every choice (who
+//! reads how much, who pings, who leaves, when something is published) comes from one seed, which a
+//! failure prints; `SIM_SEED=n cargo test --test sim` runs that one alone.
 //!
 //! What must hold, whatever the seed: no frame is torn or mixed with another, every client that is
-//! still there ends on the newest version once it is quiet, nobody waits for a wake-up that does not
-//! come, and the gauges are the real numbers.
+//! still there ends on the newest version once it is quiet, nobody waits for a wake-up that does
+//! not come, and the gauges are the real numbers.
 
 mod client;
 mod world;
