@@ -21,6 +21,7 @@ pub mod publication;
 pub mod reject;
 pub mod seed;
 pub mod sse;
+pub mod status;
 pub mod websocket;
 pub mod x509;
 

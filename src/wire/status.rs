@@ -1,0 +1,498 @@
+//! The relay as it is told to people: the document of `/status`, and the words for it.
+//!
+//! Owns the shape of that document and the judgement what in it is a problem. `net` fills it in one
+//! go; the status page, the metrics and `staffetta status` all read the same one, so that they
+//! never tell different stories.
+//!
+//! Never holds a secret, a client's address, or anything else that a peer sent: ids are those of
+//! the configuration, and problems name items of the seed. Ages are whole seconds of the monotonic
+//! clock; the time of day appears once, for people, and no age depends on it.
+//!
+//! A clock that was never set is no problem: an isolated gateway may never learn the time, and the
+//! relay needs none.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The whole document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Of the relay's program.
+    pub version: String,
+    pub state: Phase,
+    /// Every slot has something to serve; what `/ready` says.
+    pub ready: bool,
+    /// What is wrong now, one line each; see [`Status::judged`].
+    pub problems: Vec<String>,
+    pub uptime_s: u64,
+    pub clock: Clock,
+    pub instance: Instance,
+    /// Null without a configured seed.
+    pub seed: Option<Seed>,
+    /// In the order of the configuration.
+    pub slots: Vec<Slot>,
+    pub connections: Connections,
+    pub keys: Keys,
+    /// Whether TLS is spoken on the SDK listener.
+    pub tls: bool,
+    pub events: Events,
+    /// Requests turned away since the start, by reason; reasons that never came up are left out.
+    pub refusals: BTreeMap<String, u64>,
+}
+
+/// What the process is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Serving,
+    /// On its way out: takes nothing new.
+    Draining,
+}
+
+/// The time of day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    pub state: ClockState,
+    /// RFC 3339, UTC, whole seconds.
+    pub time: String,
+}
+
+/// Whether the time of day can be right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClockState {
+    #[serde(rename = "set")]
+    Set,
+    #[serde(rename = "not set")]
+    NotSet,
+}
+
+/// Whose place the relay takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instance {
+    pub guid: String,
+    pub region: Option<String>,
+}
+
+/// The seed file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seed {
+    /// Its path.
+    pub file: String,
+    /// Seconds since a usable file was last read; null while there was none.
+    pub read_s: Option<u64>,
+    /// Size of that file.
+    pub bytes: u64,
+    /// Why the newest file is not used as a whole.
+    pub problem: Option<String>,
+    /// For how long.
+    pub problem_s: Option<u64>,
+}
+
+/// One collection in one environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// `collection/environment`.
+    pub slot: String,
+    /// Null while there is nothing to serve.
+    pub serves: Option<Served>,
+    pub clients: Clients,
+    /// Why the newest offer was refused; null once a good one came.
+    pub last_error: Option<LastError>,
+}
+
+/// What a slot serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Served {
+    /// Where it came from; the value of `X-Config-Source`.
+    pub source: String,
+    /// Counts from 1 since the process started.
+    pub version: u64,
+    /// Seconds since its content was adopted.
+    pub age_s: u64,
+    /// Seconds since a source last held the same content.
+    pub confirmed_s: u64,
+    /// SHA-256 of the canonical content, in hex: equal on relays that serve the same.
+    pub digest: String,
+    pub features: u32,
+    pub properties: u32,
+    pub segments: u32,
+    /// Size of the document.
+    pub bytes: u64,
+    /// Rollout percentages that the relay filled in.
+    pub rollouts_filled: u32,
+}
+
+/// Clients of one slot that are connected now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clients {
+    pub websocket: u32,
+    pub sse: u32,
+    pub sse_events_only: u32,
+    /// Config answers that are being written to slow readers.
+    pub fetch: u32,
+}
+
+/// A refusal that stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastError {
+    /// Item, path, problem.
+    pub problem: String,
+    /// Seconds since it was first seen.
+    pub since_s: u64,
+    /// How often it came up since then.
+    pub times: u64,
+}
+
+/// Connections that are open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Connections {
+    pub sdk: usize,
+    /// Over the limit, being told so.
+    pub lobby: usize,
+    pub admin: usize,
+    /// Most SDK connections at once.
+    pub limit: usize,
+}
+
+/// Client keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Keys {
+    pub configured: usize,
+    /// Of those, how many could not be read.
+    pub unreadable: usize,
+}
+
+/// What clients reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Events {
+    /// Reports are counted and let go, because there is nobody to deliver them to.
+    pub counted_only: bool,
+    /// Reports that wait for delivery.
+    pub waiting: usize,
+    /// What they take in memory.
+    pub waiting_bytes: usize,
+    pub usage: EventCounts,
+    pub analytics: EventCounts,
+}
+
+/// Reports of one kind since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventCounts {
+    pub reports: u64,
+    pub entries: u64,
+    /// Reports that could not be read.
+    pub malformed: u64,
+    /// Reports that were lost because the queue was full.
+    pub dropped_reports: u64,
+    pub dropped_entries: u64,
+}
+
+impl Status {
+    /// The document with `ready` and `problems` worked out. What stands in `problems` already (it
+    /// comes from reading the configuration's files) is kept, behind what is more urgent.
+    ///
+    /// Bounded by the number of slots.
+    pub fn judged(mut self) -> Status {
+        let mut problems = Vec::new();
+        if self.state == Phase::Draining {
+            problems.push("the relay is shutting down".to_owned());
+        }
+        let silent = |slot: &&Slot| slot.serves.is_none() && slot.last_error.is_none();
+        let empty: Vec<&str> = self
+            .slots
+            .iter()
+            .filter(silent)
+            .map(|slot| slot.slot.as_str())
+            .collect();
+        if !empty.is_empty() {
+            let because = if self.seed.is_none() {
+                "; no seed is configured"
+            } else {
+                ""
+            };
+            let slots = empty.join(", ");
+            problems.push(format!(
+                "nothing to serve for {slots}: clients wait{because}"
+            ));
+        }
+        problems.extend(self.seed.as_ref().and_then(Seed::complaint));
+        problems.extend(self.slots.iter().filter_map(Slot::complaint));
+        problems.append(&mut self.problems);
+        self.ready = self.slots.iter().all(|slot| slot.serves.is_some());
+        self.problems = problems;
+        self
+    }
+
+    /// Clients that follow a slot, over all slots.
+    pub fn streams(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.clients.streams()).sum()
+    }
+}
+
+impl Seed {
+    fn complaint(&self) -> Option<String> {
+        let problem = self.problem.as_ref()?;
+        let age = age_in_words(self.problem_s.unwrap_or(0));
+        Some(format!(
+            "the seed has been unusable for {age}, what is served stays: {problem}"
+        ))
+    }
+}
+
+impl Slot {
+    fn complaint(&self) -> Option<String> {
+        let LastError {
+            problem, since_s, ..
+        } = self.last_error.as_ref()?;
+        let stays = match &self.serves {
+            Some(served) => format!("version {} stays", served.version),
+            None => "it serves nothing".to_owned(),
+        };
+        let (slot, age) = (&self.slot, age_in_words(*since_s));
+        Some(format!(
+            "slot {slot} has refused the seed for {age}, {stays}: {problem}"
+        ))
+    }
+}
+
+impl Served {
+    /// Short enough for a table: `seed version 3, 12 min old`.
+    pub fn in_words(&self) -> String {
+        let Served {
+            source, version, ..
+        } = self;
+        format!(
+            "{source} version {version}, {} old",
+            age_in_words(self.age_s)
+        )
+    }
+}
+
+impl Clients {
+    /// Those that follow the slot.
+    pub fn streams(&self) -> u64 {
+        u64::from(self.websocket) + u64::from(self.sse) + u64::from(self.sse_events_only)
+    }
+
+    /// `2 WebSocket, 1 SSE`; empty when there is nobody.
+    pub fn in_words(&self) -> String {
+        let kinds = [
+            (self.websocket, "WebSocket"),
+            (self.sse, "SSE"),
+            (self.sse_events_only, "SSE events only"),
+            (self.fetch, "slow fetch"),
+        ];
+        let mut words = String::new();
+        for (count, kind) in kinds.into_iter().filter(|(count, _)| *count > 0) {
+            let comma = if words.is_empty() { "" } else { ", " };
+            // A string takes everything.
+            let _ = write!(words, "{comma}{count} {kind}");
+        }
+        words
+    }
+}
+
+/// Two units at most: `9 s`, `12 min`, `3 h 5 min`, `2 days 4 h`, `40 days`.
+pub fn age_in_words(seconds: u64) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    const TEN_DAYS: u64 = 10 * DAY;
+    match seconds {
+        0..MINUTE => format!("{seconds} s"),
+        MINUTE..HOUR => format!("{} min", seconds / MINUTE),
+        HOUR..DAY => format!("{} h {} min", seconds / HOUR, seconds % HOUR / MINUTE),
+        DAY..TEN_DAYS => {
+            let days = seconds / DAY;
+            let noun = if days == 1 { "day" } else { "days" };
+            format!("{days} {noun} {} h", seconds % DAY / HOUR)
+        }
+        _ => format!("{} days", seconds / DAY),
+    }
+}
+
+/// `812 bytes`, `51 KiB`, `1.2 MiB`.
+pub fn bytes_in_words(bytes: u64) -> String {
+    const KIB: u64 = 1024;
+    const MIB: u64 = 1024 * KIB;
+    match bytes {
+        0..KIB => format!("{bytes} bytes"),
+        KIB..MIB => format!("{} KiB", bytes / KIB),
+        _ => format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB),
+    }
+}
+
+/// A healthy relay with one slot, for the tests of those that show it.
+#[cfg(test)]
+pub(crate) fn sample() -> Status {
+    let served = Served {
+        source: "seed".into(),
+        version: 3,
+        age_s: 754,
+        confirmed_s: 20,
+        digest: "ab".repeat(32),
+        features: 5,
+        properties: 2,
+        segments: 1,
+        bytes: 12_700,
+        rollouts_filled: 0,
+    };
+    let status = Status {
+        version: "0.1.0".into(),
+        state: Phase::Serving,
+        ready: false,
+        problems: Vec::new(),
+        uptime_s: 11_520,
+        clock: Clock {
+            state: ClockState::Set,
+            time: "2026-11-29T22:00:00Z".into(),
+        },
+        instance: Instance {
+            guid: "11111111-2222-3333-4444-555555555555".into(),
+            region: Some("us-south".into()),
+        },
+        seed: Some(Seed {
+            file: "/etc/staffetta/seed.json".into(),
+            read_s: Some(754),
+            bytes: 51_961,
+            problem: None,
+            problem_s: None,
+        }),
+        slots: vec![Slot {
+            slot: "inventory/dev".into(),
+            serves: Some(served),
+            clients: Clients {
+                websocket: 2,
+                sse: 1,
+                ..Clients::default()
+            },
+            last_error: None,
+        }],
+        connections: Connections {
+            sdk: 3,
+            lobby: 0,
+            admin: 1,
+            limit: 1024,
+        },
+        keys: Keys {
+            configured: 2,
+            unreadable: 0,
+        },
+        tls: true,
+        events: Events::default(),
+        refusals: BTreeMap::new(),
+    };
+    status.judged()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_reads_back_as_it_was_written() {
+        let status = sample();
+        let text = serde_json::to_string(&status).unwrap();
+        assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), status);
+        for part in [
+            r#""state":"serving""#,
+            r#""clock":{"state":"set","time":"2026-11-29T22:00:00Z"}"#,
+            r#""clients":{"websocket":2,"sse":1,"sse_events_only":0,"fetch":0}"#,
+            r#""last_error":null"#,
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_healthy_relay_has_no_problem_even_without_the_time() {
+        let mut status = sample();
+        status.clock.state = ClockState::NotSet;
+        let status = status.judged();
+        assert!(status.ready && status.problems.is_empty(), "{status:?}");
+    }
+
+    #[test]
+    fn every_kind_of_problem_is_told_in_words() {
+        let mut status = sample();
+        let mut empty = status.slots[0].clone();
+        empty.slot = "payments/prod".into();
+        empty.serves = None;
+        status.slots.push(empty.clone());
+        empty.slot = "payments/dev".into();
+        empty.last_error = Some(LastError {
+            problem: "not in the seed".into(),
+            since_s: 61,
+            times: 2,
+        });
+        status.slots[0].last_error = Some(LastError {
+            problem: "feature `x`: no `type`".into(),
+            since_s: 5,
+            times: 1,
+        });
+        status.slots.push(empty);
+        status.state = Phase::Draining;
+        status.seed.as_mut().unwrap().problem = Some("/s: no such file".into());
+        status.seed.as_mut().unwrap().problem_s = Some(3_700);
+        status.problems = vec!["admin token: /t: is empty".into()];
+        let status = status.judged();
+        assert!(!status.ready);
+        assert_eq!(
+            status.problems,
+            [
+                "the relay is shutting down",
+                "nothing to serve for payments/prod: clients wait",
+                "the seed has been unusable for 1 h 1 min, what is served stays: /s: no such file",
+                "slot inventory/dev has refused the seed for 5 s, version 3 stays: \
+                 feature `x`: no `type`",
+                "slot payments/dev has refused the seed for 1 min, it serves nothing: \
+                 not in the seed",
+                "admin token: /t: is empty",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_relay_without_a_seed_says_so() {
+        let mut status = sample();
+        status.seed = None;
+        status.slots[0].serves = None;
+        let status = status.judged();
+        assert_eq!(
+            status.problems,
+            ["nothing to serve for inventory/dev: clients wait; no seed is configured"]
+        );
+    }
+
+    #[test]
+    fn ages_and_sizes_are_short_words() {
+        for (seconds, words) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (60, "1 min"),
+            (3_599, "59 min"),
+            (3_600, "1 h 0 min"),
+            (86_399, "23 h 59 min"),
+            (86_400, "1 day 0 h"),
+            (200_000, "2 days 7 h"),
+            (864_000, "10 days"),
+        ] {
+            assert_eq!(age_in_words(seconds), words);
+        }
+        for (bytes, words) in [
+            (1_023, "1023 bytes"),
+            (51_961, "50 KiB"),
+            (1_363_149, "1.3 MiB"),
+        ] {
+            assert_eq!(bytes_in_words(bytes), words);
+        }
+        assert!(!age_in_words(u64::MAX).is_empty() && !bytes_in_words(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn clients_are_named_by_kind() {
+        assert_eq!(sample().slots[0].clients.in_words(), "2 WebSocket, 1 SSE");
+        assert_eq!(Clients::default().in_words(), "");
+    }
+}
