@@ -1,0 +1,215 @@
+//! The admin listener: what operators, monitors and scrapers ask.
+//!
+//! Owns its paths, their methods, and who may ask for what: over the Unix socket everything, since
+//! its file mode has let the asker in; over TCP everything that only reads, and commands with the
+//! admin token. Answers are for people and carry no CORS permission: no web page reads them.
+//!
+//! `/live` says that the loop turns; `/ready` that every slot has something to serve (a stale
+//! snapshot is still one). The rest shows the one document that `status` gathers.
+
+mod metrics;
+mod page;
+mod status;
+
+use std::rc::Rc;
+
+use ring::digest::{SHA256, digest};
+use subtle::ConstantTimeEq;
+
+use crate::model::{Reject, SlotKey};
+use crate::wire::http::response::Answer;
+use crate::wire::http::{Head, Method, Target};
+use crate::wire::reject;
+
+use super::connection::{Connection, Door};
+use super::driver::Driver;
+use super::log::Cause;
+use super::reload;
+use super::route::{Action, Wanted};
+
+/// What an admin asks for that changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    Reload,
+}
+
+/// What is behind a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Resource {
+    Live,
+    Ready,
+    Status,
+    Metrics,
+    Page,
+    Command(Command),
+}
+
+impl Resource {
+    fn find(target: &str) -> Option<Resource> {
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        Some(match path {
+            "/live" => Resource::Live,
+            "/ready" => Resource::Ready,
+            "/status" => Resource::Status,
+            "/metrics" => Resource::Metrics,
+            "/" => Resource::Page,
+            "/reload" => Resource::Command(Command::Reload),
+            _ => return None,
+        })
+    }
+
+    /// The value of `Allow`.
+    fn methods(self) -> &'static str {
+        match self {
+            Resource::Command(_) => "POST",
+            _ => "GET, HEAD",
+        }
+    }
+
+    fn takes(self, method: Method) -> bool {
+        match self {
+            Resource::Command(_) => method == Method::Post,
+            _ => matches!(method, Method::Get | Method::Head),
+        }
+    }
+}
+
+/// Decides about a request on an admin listener.
+pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
+    let driver = &connection.driver;
+    let found = match head.target {
+        Target::Path(target) => Resource::find(target),
+        Target::Authority(_) => None,
+    };
+    let Some(resource) = found else {
+        let text = "not here; there are / /live /ready /status /metrics, and POST /reload\n";
+        return Action::Answer(refuse(driver, Reject::UnknownPath, text));
+    };
+    if !resource.takes(head.method) {
+        let methods = resource.methods();
+        let text = format!("this path takes {methods}\n");
+        let answer = refuse(driver, Reject::MethodNotAllowed, &text).with("allow", methods);
+        return Action::Answer(answer);
+    }
+    let answer = match resource {
+        Resource::Live => Answer::text(200, "live\n"),
+        Resource::Ready => ready(driver),
+        Resource::Status => status_document(driver),
+        Resource::Metrics => metrics(driver),
+        Resource::Page => page(driver),
+        Resource::Command(command) => match may_command(connection, head) {
+            Ok(()) => return Action::Body(Wanted::Admin(command)),
+            Err(answer) => answer,
+        },
+    };
+    Action::Answer(answer.with("cache-control", "no-store"))
+}
+
+/// Does what was asked for.
+pub async fn run(driver: &Rc<Driver>, command: Command, _body: Vec<u8>) -> Answer {
+    match command {
+        Command::Reload => {
+            let report = reload::reload(driver).await;
+            let status = if report.is_applied { 200 } else { 422 };
+            Answer::text(status, report.lines.join("\n") + "\n")
+        }
+    }
+}
+
+/// Counts a refusal and words it for people.
+fn refuse(driver: &Driver, reject: Reject, text: &str) -> Answer {
+    driver.count(|counters| counters.refuse(reject));
+    Answer::text(reject::refusal(reject).status, text)
+}
+
+fn may_command(connection: &Connection, head: &Head<'_>) -> Result<(), Answer> {
+    let driver = &connection.driver;
+    match connection.door {
+        Door::AdminLocal => return Ok(()),
+        Door::AdminTcp | Door::Sdk | Door::Lobby => {}
+    }
+    let loaded = driver.loaded.borrow();
+    let Some(token) = &loaded.admin_token else {
+        let text = "commands over TCP need a token and none is loaded: configure \
+                    admin.token_file, or use the Unix socket\n";
+        return Err(Answer::text(403, text));
+    };
+    let given = head.authorization.and_then(bearer).unwrap_or("");
+    if is_same(token.bytes(), given.as_bytes()) {
+        return Ok(());
+    }
+    driver.log.limited(
+        Cause::WrongKey,
+        driver.clock.now(),
+        format_args!("a command came to the admin listener without the admin token"),
+    );
+    let text = "this command needs `Authorization: Bearer` with the admin token\n";
+    Err(refuse(driver, Reject::WrongKey, text).with("www-authenticate", "Bearer"))
+}
+
+/// What follows the scheme `Bearer`, which is written in any case.
+fn bearer(authorization: &str) -> Option<&str> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    let is_bearer = scheme.eq_ignore_ascii_case("Bearer");
+    is_bearer.then(|| token.trim_start_matches(' '))
+}
+
+/// Compares in constant time, over digests, so that lengths do not show either.
+fn is_same(left: &[u8], right: &[u8]) -> bool {
+    let (left, right) = (digest(&SHA256, left), digest(&SHA256, right));
+    left.as_ref().ct_eq(right.as_ref()).into()
+}
+
+fn ready(driver: &Driver) -> Answer {
+    let missing: Vec<String> = driver
+        .state
+        .borrow()
+        .slots
+        .missing()
+        .map(SlotKey::to_string)
+        .collect();
+    match missing.is_empty() {
+        true => Answer::text(200, "ready\n"),
+        false => Answer::text(503, format!("no snapshot for: {}\n", missing.join(", "))),
+    }
+}
+
+fn status_document(driver: &Driver) -> Answer {
+    match serde_json::to_vec(&status::collect(driver)) {
+        Ok(mut document) => {
+            // For those who ask in a terminal.
+            document.push(b'\n');
+            Answer::json(200, document)
+        }
+        // Strings, numbers and string keys: there is nothing in it that JSON cannot hold.
+        Err(error) => Answer::text(500, format!("the status cannot be written: {error}\n")),
+    }
+}
+
+fn metrics(driver: &Driver) -> Answer {
+    let status = status::collect(driver);
+    let started_s = driver
+        .clock
+        .wall()
+        .as_unix()
+        .saturating_sub(status.uptime_s);
+    let state = driver.state.borrow();
+    let scrape = metrics::Scrape {
+        status,
+        counters: state.counters.clone(),
+        evictions: state.fanout.evictions(),
+        started_s,
+    };
+    Answer::new(200)
+        .with("content-type", metrics::CONTENT_TYPE)
+        .with_body(scrape.encode())
+}
+
+fn page(driver: &Driver) -> Answer {
+    Answer::new(200)
+        .with("content-type", "text/html; charset=utf-8")
+        .with("content-security-policy", page::POLICY)
+        .with("x-content-type-options", "nosniff")
+        .with("referrer-policy", "no-referrer")
+        .with_body(page::render(&status::collect(driver)))
+}

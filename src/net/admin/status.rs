@@ -1,0 +1,155 @@
+//! The relay's state, gathered for people.
+//!
+//! Owns which value of which part of the relay goes where in the document of `/status`. Everything
+//! is copied in one go, without waiting in between, so that a document never mixes two moments.
+//! Judging what is a problem is not done here: that is `wire::status`.
+//!
+//! Never copies a secret, or what a client sent.
+
+use crate::model::Reject;
+use crate::state::events::{Counts, Events, Kind as EventKind};
+use crate::state::fanout::{Gauges, Kind};
+use crate::state::slots::{Held, Slot};
+use crate::time::{Instant, Wall};
+use crate::wire::status::{self, Status};
+
+use super::super::clock::writable;
+use super::super::driver::Driver;
+use super::super::load::Loaded;
+
+/// The status of this moment.
+///
+/// Bounded by the number of slots.
+pub fn collect(driver: &Driver) -> Status {
+    let now = driver.clock.now();
+    let loaded = driver.loaded.borrow().clone();
+    let state = driver.state.borrow();
+    let open = driver.open();
+    let instance = &loaded.config.instance;
+    let slots = state.slots.iter();
+    let status = Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        state: match driver.is_draining() {
+            true => status::Phase::Draining,
+            false => status::Phase::Serving,
+        },
+        ready: false,
+        problems: loaded.problems.clone(),
+        uptime_s: (now - driver.started).as_secs(),
+        clock: clock(driver.clock.wall()),
+        instance: status::Instance {
+            guid: driver.guid.to_string(),
+            region: instance.region.as_ref().map(ToString::to_string),
+        },
+        seed: seed(driver, &loaded, now),
+        slots: slots
+            .map(|(index, slot)| self::slot(slot, state.fanout.gauges(index), now))
+            .collect(),
+        connections: status::Connections {
+            sdk: open.sdk,
+            lobby: open.lobby,
+            admin: open.admin,
+            limit: driver.limits.connections_max,
+        },
+        keys: status::Keys {
+            configured: loaded.config.client_keys.len(),
+            unreadable: state.access.unreadable(),
+        },
+        tls: driver.tls.borrow().is_some(),
+        events: events(&state.events),
+        refusals: state
+            .counters
+            .refusals()
+            .filter(|(_, count)| *count > 0)
+            .map(|(reject, count)| (Reject::as_str(reject).to_owned(), count))
+            .collect(),
+    };
+    status.judged()
+}
+
+fn clock(wall: Wall) -> status::Clock {
+    status::Clock {
+        state: match wall.is_plausible() {
+            true => status::ClockState::Set,
+            false => status::ClockState::NotSet,
+        },
+        time: humantime::format_rfc3339_seconds(writable(wall).to_system()).to_string(),
+    }
+}
+
+fn seed(driver: &Driver, loaded: &Loaded, now: Instant) -> Option<status::Seed> {
+    let file = &loaded.config.seed.as_ref()?.file;
+    let seed = driver.seed.borrow();
+    let problem = seed.problem.as_ref();
+    Some(status::Seed {
+        file: file.display().to_string(),
+        read_s: seed.read_at.map(|at| (now - at).as_secs()),
+        bytes: seed.bytes as u64,
+        problem: problem.map(|(problem, _)| problem.clone()),
+        problem_s: problem.map(|(_, since)| (now - *since).as_secs()),
+    })
+}
+
+fn slot(slot: &Slot, gauges: Gauges, now: Instant) -> status::Slot {
+    let mut clients = status::Clients::default();
+    for (kind, count) in Kind::ALL.into_iter().zip(gauges) {
+        match kind {
+            Kind::WebSocket => clients.websocket = count,
+            Kind::Sse => clients.sse = count,
+            Kind::SseEventsOnly => clients.sse_events_only = count,
+            Kind::Fetch => clients.fetch = count,
+        }
+    }
+    status::Slot {
+        slot: slot.key.to_string(),
+        serves: slot.held.as_ref().map(|held| served(held, now)),
+        clients,
+        last_error: slot.refusal.as_ref().map(|refusal| status::LastError {
+            problem: refusal.problem.clone(),
+            since_s: (now - refusal.since).as_secs(),
+            times: refusal.times,
+        }),
+    }
+}
+
+fn served(held: &Held, now: Instant) -> status::Served {
+    let snapshot = &held.snapshot;
+    status::Served {
+        source: held.source.as_str().to_owned(),
+        version: held.version.0,
+        age_s: (now - held.since).as_secs(),
+        confirmed_s: (now - held.confirmed).as_secs(),
+        digest: snapshot.digest.to_string(),
+        features: snapshot.counts.features,
+        properties: snapshot.counts.properties,
+        segments: snapshot.counts.segments,
+        bytes: snapshot.json.len() as u64,
+        rollouts_filled: snapshot.rollouts_filled,
+    }
+}
+
+fn events(events: &Events) -> status::Events {
+    let counts = |kind| {
+        let Counts {
+            bodies,
+            entries,
+            malformed,
+            dropped_bodies,
+            dropped_entries,
+        } = events.counts(kind);
+        status::EventCounts {
+            reports: bodies,
+            entries,
+            malformed,
+            dropped_reports: dropped_bodies,
+            dropped_entries,
+        }
+    };
+    status::Events {
+        counted_only: events.is_counting_only(),
+        waiting: events.waiting(),
+        waiting_bytes: events.waiting_bytes(),
+        usage: counts(EventKind::Usage),
+        analytics: counts(EventKind::Analytics),
+    }
+}
