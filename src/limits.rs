@@ -149,6 +149,10 @@ pub struct Limits {
     pub unacknowledged_timeout: Duration,
     /// One log line of each cause that the outside can repeat at will.
     pub log_interval: Duration,
+
+    // Commands.
+    /// What a command reads of the relay's answer: 256 slots with everything wrong take 300 KiB.
+    pub admin_answer_bytes_max: usize,
 }
 
 const _: () = {
@@ -214,6 +218,7 @@ impl Limits {
         keepalive_probes: 4,
         unacknowledged_timeout: Duration::from_secs(240),
         log_interval: Duration::from_secs(60),
+        admin_answer_bytes_max: 4 * MIB,
     };
 }
 

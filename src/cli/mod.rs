@@ -6,10 +6,13 @@
 //! Never panics over a closed pipe: [`say`] and [`complain`] ignore what they cannot write, where
 //! `println!` would abort the relay when the journal goes away.
 
+mod admin;
 pub mod cert;
 pub mod check;
 pub mod key;
+pub mod reload;
 pub mod run;
+pub mod status;
 
 use crate::config::nearest;
 use std::ffi::OsString;
@@ -54,7 +57,14 @@ pub struct Command {
     pub run: fn(&mut lexopt::Parser) -> Result<Exit, UsageError>,
 }
 
-const COMMANDS: &[Command] = &[run::COMMAND, check::COMMAND, cert::COMMAND, key::COMMAND];
+const COMMANDS: &[Command] = &[
+    run::COMMAND,
+    check::COMMAND,
+    status::COMMAND,
+    reload::COMMAND,
+    cert::COMMAND,
+    key::COMMAND,
+];
 
 /// What is wrong with the command line.
 #[derive(Debug)]
