@@ -86,11 +86,17 @@ impl<'a> Head<'a> {
     /// Bounded by `head_bytes_max`: a longer head is an error even while it is incomplete.
     pub fn parse(buffer: &'a [u8], limits: &Limits) -> Result<Option<Head<'a>>, DecodeError> {
         let window = &buffer[..buffer.len().min(limits.head_bytes_max)];
-        refuse_bare_line_feeds(window)?;
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let table = &mut fields[..limits.headers_max.min(FIELDS_MAX)];
         let mut request = httparse::Request::new(table);
-        let length = match request.parse(window) {
+        let parsed = request.parse(window);
+        // The parser takes a bare LF. Where the head ends is its word: a body may hold any byte.
+        match parsed {
+            Ok(httparse::Status::Complete(length)) => refuse_bare_line_feeds(&window[..length])?,
+            Ok(httparse::Status::Partial) => refuse_bare_line_feeds(window)?,
+            Err(_) => {}
+        }
+        let length = match parsed {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) if window.len() == limits.head_bytes_max => {
                 return Err(DecodeError::HeadTooLarge("head"));
@@ -122,15 +128,11 @@ impl<'a> Head<'a> {
 }
 
 /// A line ends in CR LF; a parser that also took LF would see other heads than the next one.
-fn refuse_bare_line_feeds(window: &[u8]) -> Result<(), DecodeError> {
+fn refuse_bare_line_feeds(head: &[u8]) -> Result<(), DecodeError> {
     let mut previous = 0;
-    for (at, &byte) in window.iter().enumerate() {
+    for &byte in head {
         if byte == b'\n' && previous != b'\r' {
             return Err(DecodeError::Malformed("bare line feed"));
-        }
-        // The body begins behind the empty line; it may hold any byte.
-        if byte == b'\n' && at >= 3 && window[at - 3..=at] == *b"\r\n\r\n" {
-            return Ok(());
         }
         previous = byte;
     }
@@ -366,6 +368,8 @@ mod tests {
         for (text, want) in [
             (&b"GET /a HTTP/1.1\nHost: a\n\n"[..], 400),
             (b"GET /a HTTP/1.1\r\nHost: a\nX: y\r\n\r\n", 400),
+            (b"\r\n\r\nGET /a HTTP/1.1\nHost: a\n\n", 400),
+            (b"\r\n\r\nGET /a HTTP/1.1\nHo", 400),
             (b"GET /a HTTP/1.1\r\nHost: a\r\nX: \xc3\xa9\r\n\r\n", 400),
             (b"GET /a HTTP/1.1\r\nHost: a\r\nX: y\r\n folded\r\n\r\n", 400),
             (b"GET /a HTTP/1.1\r\nHost : a\r\n\r\n", 400),
