@@ -256,22 +256,35 @@ async fn read_body(
     connection.arm(Reason::Body);
     let mut content = Vec::new();
     let mut room = Room::none(&connection.driver);
-    while !body.is_end() {
-        let piece = match body.decode(buffer, limits) {
-            Ok(piece) => piece,
-            Err(fault) => return Ok(Err(fault)),
-        };
-        let length = content.len() + piece.content.len();
+    let mut take = |bytes: &[u8]| {
+        let length = content.len() + bytes.len();
         if length > bytes_max || !room.grow(length) {
-            return Ok(Err(DecodeError::BodyTooLarge));
+            return Err(DecodeError::BodyTooLarge);
         }
-        content.extend_from_slice(&buffer[piece.content.clone()]);
-        buffer.drain(..piece.consumed);
-        if piece.consumed == 0 && !body.is_end() && connection.read(buffer).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        content.extend_from_slice(bytes);
+        Ok(())
+    };
+    loop {
+        match body.decode_all(buffer, limits, &mut take) {
+            Ok(consumed) => drop(buffer.drain(..consumed)),
+            Err(fault) => return Ok(Err(fault)),
         }
+        if body.is_end() {
+            return Ok(Ok(content));
+        }
+        read_on(connection, buffer).await?;
     }
-    Ok(Ok(content))
+}
+
+/// Reads more of a body. Meanwhile an empty buffer is given up: who sends slowly holds nothing.
+async fn read_on(connection: &Connection, buffer: &mut Vec<u8>) -> io::Result<()> {
+    if buffer.is_empty() {
+        *buffer = Vec::new();
+    }
+    match connection.read(buffer).await? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
+    }
 }
 
 /// What one body that is being read takes of the bytes that all of them may.
@@ -319,20 +332,20 @@ async fn discard_body(
         return Ok(true);
     }
     connection.arm(Reason::Body);
-    while !body.is_end() {
-        let Ok(piece) = body.decode(buffer, limits) else {
+    loop {
+        let Ok(consumed) = body.decode_all(buffer, limits, |_| Ok(())) else {
             return Ok(false);
         };
-        buffer.drain(..piece.consumed);
-        left = left.saturating_sub(piece.consumed);
+        buffer.drain(..consumed);
+        if body.is_end() {
+            return Ok(true);
+        }
+        left = left.saturating_sub(consumed);
         if left == 0 {
             return Ok(false);
         }
-        if piece.consumed == 0 && !body.is_end() && connection.read(buffer).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        read_on(connection, buffer).await?;
     }
-    Ok(true)
 }
 
 impl Wanted {

@@ -104,6 +104,29 @@ impl Body {
         }
     }
 
+    /// Takes every step for which `input` is enough, and hands over the content on the way. Returns
+    /// how many bytes of `input` are dealt with: the caller drops them once, not once a chunk.
+    ///
+    /// Bounded by the length of `input`.
+    pub fn decode_all(
+        &mut self,
+        input: &[u8],
+        limits: &Limits,
+        mut sink: impl FnMut(&[u8]) -> Result<(), DecodeError>,
+    ) -> Result<usize, DecodeError> {
+        let mut consumed = 0;
+        while !self.is_end() {
+            let rest = &input[consumed..];
+            let piece = self.decode(rest, limits)?;
+            if piece.consumed == 0 {
+                break;
+            }
+            sink(&rest[piece.content])?;
+            consumed += piece.consumed;
+        }
+        Ok(consumed)
+    }
+
     fn chunk_line(&mut self, input: &[u8], limits: &Limits) -> Result<Piece, DecodeError> {
         let window = &input[..input.len().min(limits.chunk_line_bytes_max)];
         let Some(end) = window.iter().position(|&byte| byte == b'\n') else {
@@ -192,14 +215,11 @@ mod tests {
         let (mut buffer, mut content) = (Vec::new(), Vec::new());
         for piece in input.chunks(step) {
             buffer.extend_from_slice(piece);
-            while !body.is_end() {
-                let piece = body.decode(&buffer, &Limits::PRODUCTION)?;
-                content.extend_from_slice(&buffer[piece.content.clone()]);
-                buffer.drain(..piece.consumed);
-                if piece.consumed == 0 {
-                    break;
-                }
-            }
+            let consumed = body.decode_all(&buffer, &Limits::PRODUCTION, |bytes| {
+                content.extend_from_slice(bytes);
+                Ok(())
+            })?;
+            buffer.drain(..consumed);
         }
         assert!(body.is_end(), "not complete");
         Ok((content, buffer))
