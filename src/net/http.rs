@@ -128,7 +128,7 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
             tunnel(connection, buffer).await
         }
         Action::Document(answer) => {
-            let drained = discard_body(connection, buffer, request.body).await?;
+            let drained = discard_body(connection, buffer, &request).await?;
             document::send(connection, &answer, request.close || !drained).await?;
             Ok(if request.close || !drained {
                 After::Linger
@@ -137,7 +137,7 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
             })
         }
         Action::Answer(answer) => {
-            let drained = discard_body(connection, buffer, request.body.clone()).await?;
+            let drained = discard_body(connection, buffer, &request).await?;
             send(connection, answer, &request, !drained).await
         }
         Action::Drop => Ok(After::Done),
@@ -255,10 +255,15 @@ async fn read_body(
     }
     connection.arm(Reason::Body);
     let mut content = Vec::new();
-    let mut room = Room::none(&connection.driver);
+    // A body no longer than a head takes the place of the head that came before it. Only longer ones
+    // compete for room, and those are taken from clients that have shown a key: nobody else's bodies
+    // can keep an SDK from its token.
+    let is_large = bytes_max > limits.head_bytes_max;
+    let mut room = is_large.then(|| Room::none(&connection.driver));
     let mut take = |bytes: &[u8]| {
         let length = content.len() + bytes.len();
-        if length > bytes_max || !room.grow(length) {
+        let is_full = room.as_mut().is_some_and(|room| !room.grow(length));
+        if length > bytes_max || is_full {
             return Err(DecodeError::BodyTooLarge);
         }
         content.extend_from_slice(bytes);
@@ -324,10 +329,11 @@ impl Drop for Room<'_> {
 async fn discard_body(
     connection: &Connection,
     buffer: &mut Vec<u8>,
-    mut body: Body,
+    request: &Request,
 ) -> io::Result<bool> {
     let limits = &connection.driver.limits;
     let mut left = limits.body_drain_bytes_max;
+    let mut body = request.body.clone();
     if body.is_end() {
         return Ok(true);
     }
@@ -359,5 +365,50 @@ impl Wanted {
             }
             Wanted::Token | Wanted::Admin(_) => driver.refuse(Reject::BodyTooLarge),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::net::rig::Rig;
+
+    const TOKEN: &str = "POST /identity/token HTTP/1.1\r\nHost: r\r\n";
+    const FORM: &str = "grant_type=urn%3Aibm%3Aparams%3Aoauth%3Agrant-type%3Aapikey&apikey=secret";
+
+    fn post(head: &str, length: usize, body: &str) -> Vec<u8> {
+        format!("{head}Content-Length: {length}\r\n\r\n{body}").into_bytes()
+    }
+
+    #[test]
+    fn stalled_bodies_keep_nobody_from_a_token() {
+        let limits = Limits {
+            bodies_bytes_max: 1000,
+            ..Limits::PRODUCTION
+        };
+        let rig = Rig::new(limits);
+        let mut stalled = [Door::Sdk; 5].map(|door| rig.connect(door));
+        for client in &mut stalled {
+            let (answer, _) = rig.exchange(client, &post(TOKEN, 501, &"x".repeat(500)));
+            assert_eq!(answer, "");
+        }
+        let mut client = rig.connect(Door::Sdk);
+        let (answer, ended) = rig.exchange(&mut client, &post(TOKEN, FORM.len(), FORM));
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+        assert!(!ended);
+    }
+
+    #[test]
+    fn bodies_in_tiny_chunks_are_read_whole() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        let chunks: String = FORM
+            .chars()
+            .map(|letter| format!("1\r\n{letter}\r\n"))
+            .collect();
+        let request = format!("{TOKEN}Transfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n");
+        let mut client = rig.connect(Door::Sdk);
+        let (answer, _) = rig.exchange(&mut client, request.as_bytes());
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     }
 }

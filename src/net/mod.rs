@@ -18,6 +18,8 @@ pub mod load;
 pub mod log;
 pub mod pipe;
 pub mod reload;
+#[cfg(test)]
+mod rig;
 pub mod route;
 pub mod seed;
 pub mod signal;

@@ -1,0 +1,130 @@
+//! A driver and its clients in memory, for the tests of this room.
+//!
+//! Owns a driver of one slot, whose clock the test moves, and the far ends of its clients' pipes.
+//! Nothing here waits: a test says what is sent, lets every task run until none can, and looks at
+//! what came back.
+
+use std::rc::Rc;
+
+use smol::LocalExecutor;
+
+use crate::config::{Config, Environment};
+use crate::limits::Limits;
+use crate::state::access::{AllowedSlots, LoadedKey, TokenForm};
+use crate::state::relay::Relay;
+use crate::time::{Duration, Wall};
+use crate::wire::iam;
+
+use super::clock::{Clock, Hands};
+use super::connection::{Connection, Door};
+use super::disk::Disk;
+use super::driver::{Driver, Parts};
+use super::http;
+use super::io::{Io, Wire};
+use super::load::{Loaded, Origin};
+use super::log::{Format, Lines, Log};
+use super::pipe::{self, End, Manners};
+
+const CONFIG: &[u8] = br#"{
+    "instance": { "guid": "g-1" },
+    "client_keys": [ { "id": "k", "key": "secret" } ],
+    "slots": [ { "collection": "c", "environment": "e" } ]
+}"#;
+
+/// A driver that runs whenever it is let.
+pub struct Rig {
+    pub driver: Rc<Driver>,
+    pub lines: Lines,
+    executor: Rc<LocalExecutor<'static>>,
+    hands: Hands,
+}
+
+impl Rig {
+    /// A relay of the slot `c/e` without content, and the client key `secret`.
+    pub fn new(limits: Limits) -> Rig {
+        let (clock, hands) = Clock::virtual_at(Wall::from_unix(1_800_000_000));
+        let executor = Rc::new(LocalExecutor::new());
+        let (log, lines) = Log::memory(clock.clone(), Format::Plain, &limits);
+        let environment = Environment::default();
+        let config = Config::parse(CONFIG, &environment, &limits).unwrap();
+        let keys = vec![LoadedKey {
+            id: config.client_keys[0].id.clone(),
+            secret: (*b"secret").into(),
+            slots: AllowedSlots::All,
+        }];
+        let form = TokenForm {
+            key_id: iam::peek_key_id,
+            is_signed_by: iam::verify,
+        };
+        let mut state = Relay::new(config.slots.clone(), false, form, &limits, clock.now());
+        state.access.replace(keys.clone(), 0);
+        let origin = Origin {
+            path: "config.json".into(),
+            environment,
+        };
+        let loaded = Loaded {
+            origin,
+            config,
+            keys,
+            unreadable: 0,
+            tls: None,
+            admin_token: None,
+            problems: Vec::new(),
+        };
+        let driver = Driver::new(Parts {
+            disk: Disk::new(&limits).0,
+            limits,
+            clock,
+            log,
+            executor: executor.clone(),
+            state,
+            loaded: Rc::new(loaded),
+            random_seed: 1,
+        });
+        let task = driver.clone();
+        driver.spawn(async move { task.run().await });
+        Rig {
+            driver,
+            lines,
+            executor,
+            hands,
+        }
+    }
+
+    /// A client that has connected, and whose socket takes what it is given.
+    pub fn connect(&self, door: Door) -> End {
+        let (near, far) = pipe::pair(Manners {
+            capacity_bytes: 1 << 20,
+            step_bytes: 1 << 20,
+        });
+        let io = Io::new(Wire::Pipe(near));
+        let connection = Connection::new(self.driver.clone(), door, io);
+        self.driver.spawn(http::serve(connection));
+        far
+    }
+
+    /// Lets every task run until none can.
+    pub fn settle(&self) {
+        while self.executor.try_tick() {}
+    }
+
+    /// Lets time go by, and what is due then happen.
+    pub fn advance(&self, duration: Duration) {
+        self.hands.advance(duration);
+        self.driver.wake();
+        self.settle();
+    }
+
+    /// Sends `bytes`; what came back, and whether the relay ended the connection.
+    pub fn exchange(&self, client: &mut End, bytes: &[u8]) -> (String, bool) {
+        client.write(&[std::io::IoSlice::new(bytes)]).unwrap();
+        self.settle();
+        let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+        loop {
+            match client.read(&mut buffer) {
+                Ok(count) if count > 0 => answer.extend_from_slice(&buffer[..count]),
+                end => return (String::from_utf8(answer).unwrap(), end.is_ok()),
+            }
+        }
+    }
+}
