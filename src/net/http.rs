@@ -337,6 +337,11 @@ async fn discard_body(
     if body.is_end() {
         return Ok(true);
     }
+    let is_long = body.remaining().is_some_and(|length| length > left as u64);
+    // A client that waits to be asked for its body gets its answer instead.
+    if is_long || (request.expects_continue && buffer.is_empty()) {
+        return Ok(false);
+    }
     connection.arm(Reason::Body);
     loop {
         let Ok(consumed) = body.decode_all(buffer, limits, |_| Ok(())) else {
@@ -397,6 +402,21 @@ mod tests {
         let (answer, ended) = rig.exchange(&mut client, &post(TOKEN, FORM.len(), FORM));
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
         assert!(!ended);
+    }
+
+    #[test]
+    fn who_waits_to_be_asked_for_a_body_is_refused_at_once() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        let usage = "POST /apprapp/events/v1/instances/g-1/usage HTTP/1.1\r\nHost: r\r\n";
+        for (head, length) in [
+            (format!("{usage}Expect: 100-continue\r\n"), 9),
+            (usage.into(), 1 << 40),
+        ] {
+            let mut client = rig.connect(Door::Sdk);
+            let (answer, ended) = rig.exchange(&mut client, &post(&head, length, ""));
+            assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
+            assert!(answer.contains("\r\nconnection: close\r\n") && ended);
+        }
     }
 
     #[test]
