@@ -15,9 +15,9 @@ use futures_lite::future::yield_now;
 
 use crate::model::Reject;
 use crate::state::deadlines::Reason;
-use crate::wire::DecodeError;
 use crate::wire::http::response::Answer;
 use crate::wire::http::{Body, Head, Method};
+use crate::wire::{DecodeError, cors};
 
 use super::connection::{Connection, Door};
 use super::driver::Driver;
@@ -202,7 +202,8 @@ fn fault_answer(fault: DecodeError) -> Answer {
         fault.status(),
         fault.what().replace(['"', '\\'], "")
     );
-    Answer::json(fault.status(), body)
+    let (name, value) = cors::ANSWER;
+    Answer::json(fault.status(), body).with(name, value)
 }
 
 async fn send(
@@ -430,5 +431,14 @@ mod tests {
         let mut client = rig.connect(Door::Sdk);
         let (answer, _) = rig.exchange(&mut client, request.as_bytes());
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    }
+
+    #[test]
+    fn a_page_can_see_that_its_request_was_malformed() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        let mut client = rig.connect(Door::Sdk);
+        let (answer, ended) = rig.exchange(&mut client, b"GET / HTTP/1.1\r\n\r\n");
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        assert!(answer.contains("\r\naccess-control-allow-origin: *\r\n") && ended);
     }
 }
