@@ -76,12 +76,18 @@ impl Io {
         }
     }
 
-    /// Reads the first message of TLS. `unread` was read from the wire already; what lies behind
-    /// the message stays with the result.
-    pub fn try_hello(&mut self, acceptor: &mut Acceptor) -> io::Result<Option<Accepted>> {
+    /// Reads the first message of TLS, of which no more than `left` bytes are taken, give or take a
+    /// read. `unread` was read from the wire already; what lies behind the message stays with the
+    /// result.
+    pub fn try_hello(
+        &mut self,
+        acceptor: &mut Acceptor,
+        left: &mut usize,
+    ) -> io::Result<Option<Accepted>> {
         loop {
             match acceptor.accept() {
                 Ok(Some(accepted)) => return Ok(Some(accepted)),
+                Ok(None) if *left == 0 => return Err(io::ErrorKind::InvalidData.into()),
                 Ok(None) => {}
                 Err((error, mut alert)) => {
                     let _ = alert.write_all(&mut Outgoing {
@@ -94,8 +100,9 @@ impl Io {
                 unread: &mut self.unread,
                 wire: &mut self.wire,
             };
-            if acceptor.read_tls(&mut source)? == 0 {
-                return Ok(None);
+            match acceptor.read_tls(&mut source)? {
+                0 => return Ok(None),
+                count => *left = left.saturating_sub(count),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A driver and its clients in memory, for the tests of this room.
 //!
-//! Owns a driver of one slot, whose clock the test moves, and the far ends of its clients' pipes.
+//! Owns a driver of two slots, whose clock the test moves, and the far ends of its clients' pipes.
 //! Nothing here waits: a test says what is sent, lets every task run until none can, and looks at
 //! what came back.
 
@@ -28,7 +28,10 @@ use super::pipe::{self, End, Manners};
 const CONFIG: &[u8] = br#"{
     "instance": { "guid": "g-1" },
     "client_keys": [ { "id": "k", "key": "secret" } ],
-    "slots": [ { "collection": "c", "environment": "e" } ]
+    "slots": [
+        { "collection": "c", "environment": "e" },
+        { "collection": "c", "environment": "f" }
+    ]
 }"#;
 
 /// A driver that runs whenever it is let.
@@ -40,7 +43,7 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A relay of the slot `c/e` without content, and the client key `secret`.
+    /// A relay of the slots `c/e` and `c/f` without content, and the client key `secret`.
     pub fn new(limits: Limits) -> Rig {
         let (clock, hands) = Clock::virtual_at(Wall::from_unix(1_800_000_000));
         let executor = Rc::new(LocalExecutor::new());
@@ -93,9 +96,14 @@ impl Rig {
 
     /// A client that has connected, and whose socket takes what it is given.
     pub fn connect(&self, door: Door) -> End {
+        self.connect_by(door, 1 << 20)
+    }
+
+    /// A client whose socket takes so many bytes before they are read.
+    pub fn connect_by(&self, door: Door, capacity_bytes: usize) -> End {
         let (near, far) = pipe::pair(Manners {
-            capacity_bytes: 1 << 20,
-            step_bytes: 1 << 20,
+            capacity_bytes,
+            step_bytes: capacity_bytes,
         });
         let io = Io::new(Wire::Pipe(near));
         let connection = Connection::new(self.driver.clone(), door, io);
@@ -117,14 +125,26 @@ impl Rig {
 
     /// Sends `bytes`; what came back, and whether the relay ended the connection.
     pub fn exchange(&self, client: &mut End, bytes: &[u8]) -> (String, bool) {
+        let (answer, ended) = self.exchange_bytes(client, bytes);
+        (String::from_utf8(answer).unwrap(), ended)
+    }
+
+    /// The same for what is no text.
+    pub fn exchange_bytes(&self, client: &mut End, bytes: &[u8]) -> (Vec<u8>, bool) {
         client.write(&[std::io::IoSlice::new(bytes)]).unwrap();
         self.settle();
+        self.read(client)
+    }
+
+    /// Reads until nothing more comes: that, and whether the relay ended the connection.
+    pub fn read(&self, client: &mut End) -> (Vec<u8>, bool) {
         let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
         loop {
             match client.read(&mut buffer) {
                 Ok(count) if count > 0 => answer.extend_from_slice(&buffer[..count]),
-                end => return (String::from_utf8(answer).unwrap(), end.is_ok()),
+                end => return (answer, end.is_ok()),
             }
+            self.settle();
         }
     }
 }

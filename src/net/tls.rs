@@ -4,15 +4,17 @@
 //! ALPN, tickets instead of a session table. A missing or odd server name is tolerated: there is
 //! one certificate, and SDKs send IP addresses where names belong.
 //!
-//! The first message of a client is collected before anything is spent on it. Only then does the
-//! connection wait for one of a few handshake places: a half message holds a buffer and no place,
-//! so a thousand of them keep nobody out.
+//! The first message of a client is collected before anything is spent on it, up to the length of a
+//! request's head. Only then does the connection wait for one of a few handshake places, and it has
+//! one until the relay's own answer is out: whoever stalls before or after holds a buffer and no
+//! place, so a thousand of them keep nobody out.
 //!
 //! `Arc` is what the library takes its configuration in; nothing here is shared between threads.
 
 use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc; // reason: rustls takes its configuration in an Arc
 use std::task::{Poll, ready};
 
@@ -20,8 +22,17 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{Acceptor, NoServerSessionStorage};
 use rustls::{CipherSuite, ServerConfig};
+use smol::Timer;
+use smol::lock::SemaphoreGuard;
+
+use crate::state::deadlines::Reason;
+use crate::time::Duration;
 
 use super::connection::Connection;
+use super::driver::Driver;
+
+/// The shortest time that a handshake place is taken; a timer fires in a turn of the reactor.
+const PACE: Duration = Duration::from_millis(1);
 
 /// What the handshakes of this relay are made with.
 pub type ServerTls = Arc<ServerConfig>; // reason: rustls takes its configuration in an Arc
@@ -119,9 +130,10 @@ fn has_aes() -> bool {
 pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>) -> io::Result<()> {
     connection.io().unread(unread);
     let mut acceptor = Acceptor::default();
+    let mut left = connection.driver.limits.head_bytes_max;
     let accepted = poll_fn(|context| {
         loop {
-            match connection.io().try_hello(&mut acceptor) {
+            match connection.io().try_hello(&mut acceptor, &mut left) {
                 Ok(Some(accepted)) => return Poll::Ready(Ok(accepted)),
                 Ok(None) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -131,7 +143,10 @@ pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>)
         }
     })
     .await?;
-    let _place = connection.driver.handshakes.acquire().await;
+    connection.disarm();
+    let mut place = Some(connection.driver.handshakes.acquire().await);
+    // The wait was ours; what is left to do takes the peer's time again.
+    connection.arm(Reason::Head);
     let session = accepted
         .into_connection(config)
         .map_err(|(error, _)| invalid(error))?;
@@ -145,6 +160,9 @@ pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>)
             if connection.io().wants_write() {
                 ready!(connection.io().poll_writable(context))?;
             } else {
+                if let Some(place) = place.take() {
+                    give_back(&connection.driver, place);
+                }
                 ready!(connection.io().poll_readable(context))?;
             }
         }
@@ -152,6 +170,97 @@ pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>)
     .await
 }
 
+/// Gives a place back after the reactor had its turn. Until then nobody gets it, so that a fleet that
+/// comes back at once keeps other connections waiting for a few handshakes only.
+fn give_back(driver: &Rc<Driver>, place: SemaphoreGuard<'_>) {
+    place.forget();
+    let driver = driver.clone();
+    driver.clone().spawn(async move {
+        Timer::after(PACE).await;
+        driver.handshakes.add_permits(1);
+    });
+}
+
 fn invalid(error: rustls::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::net::connection::Door;
+    use crate::net::rig::Rig;
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore};
+
+    fn rig(limits: Limits) -> Rig {
+        let made = rcgen::generate_simple_self_signed(["r".to_owned()]).unwrap();
+        let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let path = Path::new("test.pem");
+        let config = server_config((path, cert.as_bytes()), (path, key.as_bytes())).unwrap();
+        let rig = Rig::new(limits);
+        *rig.driver.tls.borrow_mut() = Some(config);
+        rig
+    }
+
+    fn hello() -> Vec<u8> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider()); // reason: rustls
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(RootCertStore::empty())
+            .with_no_client_auth();
+        let name = ServerName::try_from("r").unwrap();
+        let mut client = ClientConnection::new(Arc::new(config), name).unwrap(); // reason: rustls
+        let mut bytes = Vec::new();
+        client.write_tls(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn whoever_stalls_in_a_handshake_keeps_nobody_out() {
+        let rig = rig(Limits {
+            handshakes_max: 1,
+            ..Limits::PRODUCTION
+        });
+        let mut clients = [Door::Sdk; 3].map(|door| rig.connect(door));
+        for client in &mut clients {
+            let (mut answer, mut ended) = rig.exchange_bytes(client, &hello());
+            // The reactor's own thread gives the place back.
+            for _ in 0..1_000_000 {
+                if !answer.is_empty() || ended {
+                    break;
+                }
+                std::thread::yield_now();
+                rig.settle();
+                (answer, ended) = rig.read(client);
+            }
+            assert!(answer.len() > 500 && !ended, "{} bytes", answer.len());
+        }
+    }
+
+    #[test]
+    fn a_first_message_without_end_is_cut_off() {
+        let rig = rig(Limits::PRODUCTION);
+        let mut client = rig.connect(Door::Sdk);
+        // A hello that announces 60,000 bytes, in records of 1,000.
+        let mut message = b"\x01\x00\xea\x60".to_vec();
+        message.resize(60_000, 0);
+        let records = message
+            .chunks(1000)
+            .map(|chunk| [b"\x16\x03\x01\x03\xe8", chunk].concat());
+        let mut taken = 0;
+        for record in records {
+            let (_, ended) = rig.exchange_bytes(&mut client, &record);
+            taken += record.len();
+            if ended {
+                break;
+            }
+        }
+        assert!(
+            taken < 2 * Limits::PRODUCTION.head_bytes_max,
+            "{taken} bytes"
+        );
+    }
 }
