@@ -21,6 +21,7 @@ use crate::wire::http::response::Answer;
 use crate::wire::http::{Head, Method, Target};
 use crate::wire::ibm::{self, Path};
 use crate::wire::publication::{self, Form};
+use crate::wire::reject::refusal;
 use crate::wire::{cors, events, gzip, iam, websocket};
 
 use super::admin;
@@ -75,11 +76,23 @@ pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
     let Some(path) = path else {
         return refused(driver, Reject::UnknownPath);
     };
-    if connection.door == Door::Lobby {
-        return overloaded(driver, &path);
+    // A preflight is about the path, not about what it names: only if it is allowed can a page see
+    // what is wrong with the request itself.
+    if head.method == Method::Options && path.takes(Method::Options) {
+        return Action::Answer(preflight());
     }
-    match decide_path(connection, head, &path) {
+    let decided = match connection.door {
+        Door::Lobby => Err(Reject::Overloaded),
+        _ => decide_path(connection, head, &path),
+    };
+    match decided {
         Ok(action) => action,
+        // Every answer but 200 is final for a browser's event stream, and a lost connection is not:
+        // what passes by itself is not said to it.
+        Err(reject) if is_stream(&path) && refusal(reject).retry_after => {
+            driver.count(|counters| counters.refuse(reject));
+            Action::Drop
+        }
         Err(Reject::MethodNotAllowed) => {
             let answer = driver.refuse(Reject::MethodNotAllowed);
             Action::Answer(answer.with("allow", path.methods()))
@@ -92,20 +105,18 @@ fn refused(driver: &Driver, reject: Reject) -> Action {
     Action::Answer(driver.refuse(reject))
 }
 
-/// Over the connection limit: told to come back, except for event streams, for which every answer
-/// but 200 is final.
-fn overloaded(driver: &Driver, path: &Path<'_>) -> Action {
-    match path {
-        Path::Subscribe { .. } => Action::Drop,
-        _ => refused(driver, Reject::Overloaded),
-    }
+fn is_stream(path: &Path<'_>) -> bool {
+    matches!(path, Path::Subscribe { .. })
 }
 
 fn tunnel(connection: &Rc<Connection>, authority: &str) -> Action {
     let driver = &connection.driver;
+    if connection.door == Door::Lobby {
+        // Not 403: Python's SDK looks for those digits in its proxy's words, and stops for good.
+        return refused(driver, Reject::Overloaded);
+    }
     let inside = connection.io().is_tls();
-    let allowed =
-        !inside && connection.door == Door::Sdk && driver.tunnels.borrow().allows(authority);
+    let allowed = !inside && driver.tunnels.borrow().allows(authority);
     if !allowed || driver.tls.borrow().is_none() {
         driver.log.limited(
             Cause::TunnelRefused,
@@ -139,17 +150,11 @@ fn decide_path(
             Some(found.ok_or(Reject::UnknownSlot)?)
         }
     };
-    if head.method == Method::Options && path.takes(Method::Options) {
-        return Ok(Action::Answer(preflight()));
-    }
     if !takes(path, head.method) {
         return Err(Reject::MethodNotAllowed);
     }
     if driver.is_draining() {
-        return match path {
-            Path::Subscribe { .. } => Ok(Action::Drop),
-            _ => Err(Reject::Draining),
-        };
+        return Err(Reject::Draining);
     }
     if matches!(path, Path::Token) {
         return Ok(Action::Body(Wanted::Token));
@@ -338,4 +343,70 @@ fn take_events(driver: &Driver, kind: EventKind, compressed: bool, body: Vec<u8>
         None => state.events.handle_malformed(kind),
     }
     accepted()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::limits::Limits;
+    use crate::net::connection::Door;
+    use crate::net::rig::Rig;
+
+    const SUBSCRIBE: &str =
+        "/apprapp/feature/v1/instances/g-1/environments/e/sse/subscribe?collection_id=c";
+
+    fn ask(rig: &Rig, door: Door, line: &str, key: &str) -> (String, bool) {
+        let request = format!("{line} HTTP/1.1\r\nHost: r\r\nAuthorization: {key}\r\n\r\n");
+        rig.exchange(&mut rig.connect(door), request.as_bytes())
+    }
+
+    #[test]
+    fn a_preflight_is_allowed_whatever_the_request_will_hear() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        for path in [
+            SUBSCRIBE.to_owned(),
+            SUBSCRIBE.replace("g-1", "other"),
+            format!("{SUBSCRIBE}x"),
+        ] {
+            for door in [Door::Sdk, Door::Lobby] {
+                let (answer, _) = ask(&rig, door, &format!("OPTIONS {path}"), "");
+                assert!(answer.starts_with("HTTP/1.1 204 "), "{answer}");
+            }
+        }
+        let (answer, _) = ask(&rig, Door::Sdk, &format!("GET {SUBSCRIBE}x"), "secret");
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    }
+
+    #[test]
+    fn an_event_stream_never_hears_what_passes_by_itself() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        let get = format!("GET {SUBSCRIBE}");
+        let dropped = (String::new(), true);
+        assert_eq!(ask(&rig, Door::Lobby, &get, "secret"), dropped);
+        assert!(
+            ask(&rig, Door::Sdk, &get, "wrong")
+                .0
+                .starts_with("HTTP/1.1 401 ")
+        );
+        rig.driver.state.borrow_mut().access.replace(Vec::new(), 1);
+        assert_eq!(ask(&rig, Door::Sdk, &get, "wrong"), dropped);
+        let socket = "GET /apprapp/wsfeature?instance_id=g-1&collection_id=c&environment_id=e";
+        assert!(
+            ask(&rig, Door::Sdk, socket, "wrong")
+                .0
+                .starts_with("HTTP/1.1 503 ")
+        );
+    }
+
+    #[test]
+    fn a_tunnel_over_the_limit_is_told_to_come_back() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        let connect = "CONNECT iam.cloud.ibm.com:443";
+        let (answer, _) = ask(&rig, Door::Lobby, connect, "");
+        assert!(
+            answer.starts_with("HTTP/1.1 503 ") && answer.contains("retry-after"),
+            "{answer}"
+        );
+        let (answer, _) = ask(&rig, Door::Sdk, "CONNECT example.com:443", "");
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    }
 }
