@@ -10,6 +10,7 @@
 use std::io;
 use std::rc::Rc;
 
+use futures_lite::future::yield_now;
 use smol::{Async, Timer};
 use socket2::{Domain, Socket};
 
@@ -28,6 +29,8 @@ pub async fn accept(driver: Rc<Driver>, listener: Async<Socket>, is_admin: bool)
                 if let Err(error) = admit(&driver, socket, is_admin) {
                     note_failure(&driver, &error);
                 }
+                // Whoever connects faster than this loop accepts must not keep it from the others.
+                yield_now().await;
             }
             Err(error) => {
                 note_failure(&driver, &error);
@@ -96,4 +99,30 @@ fn note_failure(driver: &Driver, error: &io::Error) {
              LimitNOFILE"
         ),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::net::rig::Rig;
+    use std::cell::Cell;
+    use std::net::TcpStream;
+
+    #[test]
+    fn a_flood_of_connections_leaves_others_their_turn() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), &rig.driver.limits).unwrap();
+        let address = listener.to_string();
+        let _flood = [(); 5].map(|()| TcpStream::connect(&address).unwrap());
+        let socket = prepare(listener).unwrap();
+        rig.driver.spawn(accept(rig.driver.clone(), socket, false));
+        let (driver, seen) = (rig.driver.clone(), Rc::new(Cell::new(None)));
+        let told = seen.clone();
+        rig.driver
+            .spawn(async move { told.set(Some(driver.open().sdk)) });
+        rig.settle();
+        assert_eq!(seen.get(), Some(1));
+        assert_eq!(rig.driver.open().sdk, 5);
+    }
 }
