@@ -13,7 +13,7 @@ use super::seed;
 use super::tunnels::Tunnels;
 
 /// The code for streams whose key was removed: "going away".
-const CLOSE_KEY_REMOVED: u16 = 1001;
+pub const CLOSE_KEY_REMOVED: u16 = 1001;
 
 /// What a reload came to.
 #[derive(Clone, Debug, PartialEq, Eq)]

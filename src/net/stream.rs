@@ -24,6 +24,7 @@ use crate::wire::{cors, sse};
 
 use super::connection::Connection;
 use super::driver::{Driver, Place};
+use super::reload::CLOSE_KEY_REMOVED;
 
 /// Reads in one poll before others get their turn.
 const READS_PER_POLL: usize = 16;
@@ -98,15 +99,22 @@ async fn greet(connection: Rc<Connection>, opening: Opening) -> Option<(Rc<Clien
         key: opening.key,
         greet: opening.greet,
     };
-    let joined = driver.join(subscription, |key| Client {
-        connection: connection.clone(),
-        key,
-        kind: opening.kind,
-        frame: RefCell::new(None),
-        waker: Cell::new(None),
-        blocked: Cell::new(false),
-    });
-    joined.ok()
+    let (client, place) = driver
+        .join(subscription, |key| Client {
+            connection: connection.clone(),
+            key,
+            kind: opening.kind,
+            frame: RefCell::new(None),
+            waker: Cell::new(None),
+            blocked: Cell::new(false),
+        })
+        .ok()?;
+    let mut state = driver.state.borrow_mut();
+    // While the head went out, a reload may have taken the key away.
+    if state.access.may_use(opening.key, opening.slot).is_err() {
+        state.fanout.close(client.key, CLOSE_KEY_REMOVED);
+    }
+    Some((client, place))
 }
 
 fn sse_head(driver: &Driver) -> String {
@@ -259,5 +267,35 @@ impl Client {
             (_, Next::Control(Control::Close(_))) => frames.end.clone(),
             (_, Next::Control(Control::Pong(_))) => Frame::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Limits;
+    use crate::net::connection::Door;
+    use crate::net::rig::Rig;
+    use std::io::IoSlice;
+
+    const UPGRADE: &[u8] = b"GET /apprapp/wsfeature?instance_id=g-1&collection_id=c&environment_id=e \
+        HTTP/1.1\r\nHost: r\r\nAuthorization: secret\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
+        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+
+    #[test]
+    fn a_key_that_goes_while_a_stream_opens_takes_the_stream_along() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        let mut client = rig.connect_by(Door::Sdk, 16);
+        for part in UPGRADE.chunks(16) {
+            client.write(&[IoSlice::new(part)]).unwrap();
+            rig.settle();
+        }
+        let mut state = rig.driver.state.borrow_mut();
+        state.access.replace(Vec::new(), 0);
+        state.close_not_allowed(CLOSE_KEY_REMOVED);
+        drop(state);
+        let (answer, ended) = rig.read(&mut client);
+        assert!(answer.starts_with(b"HTTP/1.1 101 "));
+        assert!(answer.ends_with(b"\r\n\r\n\x88\x02\x03\xe9") && ended);
     }
 }
