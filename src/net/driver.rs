@@ -22,6 +22,7 @@ use smol::{LocalExecutor, Task};
 use crate::limits::Limits;
 use crate::model::{Id, Reject, SlotIndex, Snapshot, Source};
 use crate::state::counters::Counters;
+use crate::state::deadlines::Reason;
 use crate::state::fanout::{SubscribersFull, Subscription};
 use crate::state::relay::{Due, Relay};
 use crate::state::slab::Key;
@@ -379,11 +380,15 @@ impl Driver {
                 None => break,
                 Some(Due::Leave) => return true,
                 Some(Due::LookAtSeed) => seed::look(self),
-                Some(Due::Reset(key, _)) => {
+                Some(Due::Reset(key, reason)) => {
                     let connections = self.connections.borrow();
                     let place = connections.get(key.place()).and_then(Option::as_ref);
                     if let Some(connection) = place.and_then(Weak::upgrade) {
-                        connection.io().reset();
+                        match reason {
+                            // It has been given all that it asked for, perhaps not yet arrived.
+                            Reason::Idle => connection.io().end(),
+                            _ => connection.io().reset(),
+                        }
                     }
                 }
             }
@@ -466,4 +471,24 @@ fn put<T>(table: &mut Vec<Option<T>>, key: Key, value: T) {
         table.resize_with(key.place() + 1, || None);
     }
     table[key.place()] = Some(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::rig::Rig;
+    use std::io::IoSlice;
+
+    #[test]
+    fn an_idle_connection_is_ended_and_keeps_its_last_answer() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        let mut client = rig.connect(Door::Sdk);
+        let request = b"GET / HTTP/1.1\r\nHost: r\r\n\r\n";
+        client.write(&[IoSlice::new(request)]).unwrap();
+        rig.settle();
+        rig.advance(rig.driver.limits.idle_timeout);
+        let (answer, ended) = rig.read(&mut client);
+        assert!(answer.starts_with(b"HTTP/1.1 404 ") && ended);
+        assert_eq!(rig.driver.open(), Open::default());
+    }
 }

@@ -245,6 +245,16 @@ impl Io {
         }
     }
 
+    /// Ends the stream in order: what was sent still arrives. The owner's task reads the end and
+    /// goes.
+    pub fn end(&mut self) {
+        self.finish();
+        match &mut self.wire {
+            Wire::Socket(socket) => drop(socket.get_ref().shutdown(Shutdown::Read)),
+            Wire::Pipe(end) => end.end(),
+        }
+    }
+
     /// Ends the stream at once and drops what the kernel still holds for it. The owner's task reads
     /// the end, or fails to write, and goes.
     pub fn reset(&mut self) {

@@ -144,6 +144,14 @@ impl End {
         self.incoming.borrow().reset
     }
 
+    /// Ends what this end reads.
+    pub fn end(&mut self) {
+        let mut lane = self.incoming.borrow_mut();
+        lane.ended = true;
+        lane.wake_reader();
+        lane.wake_writer();
+    }
+
     /// Ends both directions; what lies in them is lost.
     pub fn reset(&mut self) {
         for lane in [&self.incoming, &self.outgoing] {
