@@ -112,7 +112,11 @@ pub fn run(setup: Setup) -> Result<(), RunError> {
         driver.spawn(async move {
             loop {
                 match signals.next().await {
-                    Signal::Hangup => drop(reload::reload(&commands).await),
+                    // Beside this task: a disk that hangs must not keep the next signal waiting.
+                    Signal::Hangup => {
+                        let driver = commands.clone();
+                        commands.spawn(async move { drop(reload::reload(&driver).await) });
+                    }
                     Signal::Terminate => {
                         commands
                             .log
