@@ -14,7 +14,6 @@ use crate::time::Instant;
 use crate::wire::seed as wire;
 
 use super::driver::Driver;
-use super::log::Cause;
 use super::watch::{Fingerprint, Settled, Watch, read_settled};
 
 /// What is known about the file.
@@ -229,11 +228,11 @@ fn refuse(driver: &Driver, index: SlotIndex, problem: &str) {
         Some(held) => format!("version {} stays", held.version),
         None => "it serves nothing".to_owned(),
     };
-    driver.log.limited(
-        Cause::SeedRefused,
-        now,
-        format_args!("slot {}: the seed is refused, {keeps}: {problem}", slot.key),
-    );
+    // Said once for each slot and problem; how often the file changes is the operator's own doing.
+    driver.log.error(format_args!(
+        "slot {}: the seed is refused, {keeps}: {problem}",
+        slot.key
+    ));
 }
 
 /// Notes what is wrong with the file as a whole; says it once, not at every look.
@@ -248,5 +247,26 @@ fn note_problem(driver: &Driver, seed: &mut Seed, problem: String) {
             "seed not used, what is served stays: {problem}"
         ));
         seed.problem = Some((problem, now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::rig::Rig;
+
+    #[test]
+    fn each_refused_slot_is_named_once() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        for _ in 0..2 {
+            refuse(&rig.driver, SlotIndex(0), "no such collection");
+            refuse(&rig.driver, SlotIndex(1), "flag `a` has no type");
+        }
+        let lines = rig.lines.take();
+        assert_eq!(lines.lines().count(), 2, "{lines}");
+        assert!(
+            lines.contains("slot c/e") && lines.contains("flag `a` has no type"),
+            "{lines}"
+        );
     }
 }
