@@ -1,0 +1,106 @@
+//! A site as an operator would lay it out: one directory with a config, a seed and certificates.
+//!
+//! The directory lies under cargo's own `target/tmp` and goes with the test. Certificates are made
+//! once per test program by `staffetta cert`, because that is how an operator makes them.
+
+use super::{GUID, KEY, REGION};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The relay's program, built by cargo for this test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_staffetta");
+
+/// A directory that is removed when the test is over.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// An empty directory whose name tells the process and the order of creation.
+    pub fn new(name: &str) -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let unique = format!("{name}-{}-{number}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(unique);
+        fs::create_dir_all(&path).expect("target/tmp is writable");
+        Scratch(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left behind is in cargo's own directory and goes with `cargo clean`.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// One site: its directory and the configuration, which a test may edit before it starts the relay.
+pub struct Site {
+    pub scratch: Scratch,
+    pub config: Value,
+}
+
+impl Site {
+    /// A site with the four slots of the demo, one key for all of them, TLS, and `seed`.
+    pub fn new(name: &str, seed: &str) -> Site {
+        let scratch = Scratch::new(name);
+        let certificates = certificates();
+        let slot = |collection: &str, environment: &str| json!({ "collection": collection, "environment": environment });
+        let config = json!({
+            "listen": ["127.0.0.1:0"],
+            "tls": {
+                "cert": certificates.join("relay.crt"),
+                "key": certificates.join("relay.key"),
+            },
+            "admin": { "listen": format!("unix:{}", scratch.path("admin.sock").display()) },
+            "seed": { "file": scratch.path("seed.json") },
+            "instance": { "guid": GUID, "region": REGION },
+            "client_keys": [{ "id": "all", "key": KEY }],
+            "slots": [
+                slot("inventory", "dev"), slot("inventory", "prod"),
+                slot("payments", "dev"), slot("payments", "prod"),
+            ],
+        });
+        let site = Site { scratch, config };
+        site.replace_seed(seed);
+        site
+    }
+
+    /// Replaces the seed as an operator is told to: written beside it, then moved over it.
+    pub fn replace_seed(&self, seed: &str) {
+        let beside = self.scratch.path("seed.json.new");
+        fs::write(&beside, seed).expect("the scratch directory is writable");
+        fs::rename(&beside, self.scratch.path("seed.json")).expect("same directory");
+    }
+
+    /// Writes the configuration and gives its path.
+    pub fn write_config(&self) -> PathBuf {
+        let path = self.scratch.path("relay.json");
+        fs::write(&path, self.config.to_string()).expect("the scratch directory is writable");
+        path
+    }
+}
+
+/// The directory with what `staffetta cert` makes, the same for all sites of this test program.
+pub fn certificates() -> &'static Path {
+    static DIRECTORY: OnceLock<Scratch> = OnceLock::new();
+    let scratch = DIRECTORY.get_or_init(|| {
+        let scratch = Scratch::new("certificates");
+        let made = Command::new(PROGRAM)
+            .arg("cert")
+            .arg("--dir")
+            .arg(&scratch.0)
+            .output()
+            .expect("the relay's program starts");
+        let complaint = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "staffetta cert: {complaint}");
+        scratch
+    });
+    &scratch.0
+}

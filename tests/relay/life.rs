@@ -1,0 +1,242 @@
+//! The life of the process and of its connections, seen from outside.
+
+use crate::client::{Client, ask};
+use crate::harness::relay::Relay;
+use crate::harness::site::Site;
+use crate::harness::{KEY, PATIENCE};
+use crate::request::{subscribe_path, websocket_path};
+use crate::stream::{Events, Frame, WebSocket, is_harmless};
+use crate::way::{PLAIN, WAYS};
+use crate::{request, seed};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use std::time::Instant;
+
+fn start() -> (Site, Relay) {
+    let site = Site::new("life", &seed::usual("one"));
+    let relay = Relay::start(&site);
+    (site, relay)
+}
+
+/// Asks the status until `accept` is content. Each question is a round trip through the relay's
+/// loop, so what was caused before it is done soon; the deadline is for when it is not.
+fn until(relay: &Relay, what: &str, accept: impl Fn(&Value) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let status = relay.status();
+        if accept(&status) {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "never {what}: {status:#}\n{}",
+            relay.log.all()
+        );
+    }
+}
+
+/// The sum of all numbers under the key `clients`, whatever kinds it is broken down by.
+fn clients(status: &Value) -> u64 {
+    fn sum(value: &Value) -> u64 {
+        match value {
+            Value::Number(number) => number.as_u64().unwrap_or(0),
+            Value::Object(fields) => fields.values().map(sum).sum(),
+            Value::Array(items) => items.iter().map(sum).sum(),
+            _ => 0,
+        }
+    }
+    match status {
+        Value::Object(fields) => {
+            let nested = |(name, value): (&String, &Value)| {
+                if name == "clients" {
+                    sum(value)
+                } else {
+                    clients(value)
+                }
+            };
+            fields.iter().map(nested).sum()
+        }
+        Value::Array(items) => items.iter().map(clients).sum(),
+        _ => 0,
+    }
+}
+
+#[test]
+fn clients_that_leave_are_noticed_at_once() {
+    let (_site, relay) = start();
+    for way in WAYS {
+        let stream = Events::subscribe(&relay, way, &subscribe_path("inventory", "dev"));
+        let socket = WebSocket::open(&relay, way, &websocket_path("inventory", "dev"), "");
+        until(&relay, "two clients", |status| clients(status) >= 2);
+        drop((stream, socket));
+        until(&relay, "no clients", |status| clients(status) == 0);
+    }
+}
+
+#[test]
+fn there_are_two_threads_whatever_is_asked() {
+    let (_site, relay) = start();
+    let path = request::usage_path();
+    let mut expecting = Client::connect(&relay, PLAIN);
+    let post = request::post(&path, request::USAGE.as_bytes(), "Expect: 100-continue\r\n");
+    expecting.send(&post);
+    assert_eq!(
+        expecting.answer(false).map(|answer| answer.status()),
+        Ok(100)
+    );
+    for way in WAYS {
+        assert_eq!(ask(&relay, way, request::config()).status(), 200);
+    }
+    let _stream = Events::subscribe(&relay, PLAIN, &subscribe_path("inventory", "dev"));
+    // A lane's thread may still be ending; nothing but those two may stay.
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let names = thread_names(relay.id());
+        if names == ["async-io", "staffetta"] {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{names:?}");
+    }
+}
+
+fn thread_names(process: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).expect("the relay runs");
+    let name = |task: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(task.ok()?.path().join("comm")).ok()
+    };
+    let mut names: Vec<String> = tasks
+        .filter_map(name)
+        .map(|name| name.trim().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_stop_says_goodbye_to_everybody_and_succeeds() {
+    let (_site, relay) = start();
+    let mut sockets: Vec<WebSocket> = WAYS
+        .into_iter()
+        .map(|way| WebSocket::open(&relay, way, &websocket_path("inventory", "dev"), ""))
+        .collect();
+    let mut stream = Events::subscribe(&relay, PLAIN, &subscribe_path("inventory", "dev"));
+    stream.next().expect("registered");
+    relay.signal(Signal::TERM);
+    for socket in &mut sockets {
+        match socket.next_change() {
+            Ok(Frame::Close(code)) => assert!([1001, 1012].contains(&code), "{code}"),
+            other => panic!("{other:?} instead of a close"),
+        }
+    }
+    stream.ends().expect("the stream ends");
+    drop(sockets);
+    assert!(relay.stop().success());
+}
+
+#[test]
+fn a_removed_key_ends_its_own_streams_only() {
+    let mut site = Site::new("life", &seed::usual("one"));
+    let line_key = "test-key-of-one-production-line-0002";
+    let keys = site.config["client_keys"]
+        .as_array_mut()
+        .expect("the site has keys");
+    keys.push(json!({ "id": "line-3", "key": line_key }));
+    let relay = Relay::start(&site);
+
+    let path = websocket_path("inventory", "dev");
+    let mut stays = WebSocket::open(&relay, PLAIN, &path, "");
+    let mut goes = Client::connect(&relay, PLAIN);
+    goes.send(
+        request::upgrade(&path, "")
+            .replace(KEY, line_key)
+            .as_bytes(),
+    );
+    let head = goes.head().expect("an answer");
+    assert_eq!(head.status, 101);
+    let mut goes = WebSocket { client: goes, head };
+
+    site.config["client_keys"]
+        .as_array_mut()
+        .expect("the site has keys")
+        .pop();
+    site.write_config();
+    relay.signal(Signal::HUP);
+    match goes.next_change() {
+        Ok(Frame::Close(code)) => assert!(is_harmless(code), "{code}"),
+        other => panic!("{other:?} instead of a close"),
+    }
+    site.replace_seed(&seed::usual("two"));
+    assert_eq!(relay.reload().0, 200);
+    assert!(matches!(stays.next_change(), Ok(Frame::Text(_))));
+}
+
+#[test]
+fn a_bad_reload_keeps_the_old_configuration_whole() {
+    let (mut site, relay) = start();
+    site.config["client_keys"] = json!([]);
+    site.config["sluts"] = json!(1);
+    site.write_config();
+    let (status, verdict) = relay.reload();
+    assert!(status >= 400, "{status}: {verdict}");
+    assert!(verdict.contains("sluts"), "{verdict}");
+    assert_eq!(ask(&relay, PLAIN, request::config()).status(), 200);
+}
+
+#[test]
+fn readiness_names_the_slots_without_data() {
+    let (site, relay) = start();
+    assert_eq!(relay.ask("GET /live").0, 200);
+    let (status, missing) = relay.ask("GET /ready");
+    assert_eq!(status, 503);
+    assert!(
+        missing.contains("payments/dev") && !missing.contains("inventory/dev"),
+        "{missing}"
+    );
+    let mut seed = seed::seed("two", &["inventory", "payments"]);
+    let mut production = seed["environments"][0].clone();
+    production["environment_id"] = json!("prod");
+    seed["environments"]
+        .as_array_mut()
+        .expect("a list")
+        .push(production);
+    site.replace_seed(&seed.to_string());
+    assert_eq!(relay.reload().0, 200);
+    assert_eq!(relay.ask("GET /ready").0, 200);
+}
+
+#[test]
+fn the_watch_finds_a_new_seed_by_itself() {
+    let (site, relay) = start();
+    let mut stream = Events::subscribe(&relay, PLAIN, &subscribe_path("inventory", "dev"));
+    stream.next().expect("registered");
+    let before = Instant::now();
+    site.replace_seed(&seed::usual("two"));
+    let event = stream.next().expect("a change comes");
+    assert_eq!(event.name, "SSEConfig_payload");
+    assert!(before.elapsed().as_secs() < 5, "{:?}", before.elapsed());
+}
+
+#[test]
+fn connections_over_the_limit_are_told_to_come_again() {
+    let mut site = Site::new("life", &seed::usual("one"));
+    site.config["limits"] = json!({ "connections": 4 });
+    let relay = Relay::start(&site);
+    let path = subscribe_path("inventory", "dev");
+    let streams: Vec<Events> = (0..4)
+        .map(|_| Events::subscribe(&relay, PLAIN, &path))
+        .collect();
+    let answer = ask(&relay, PLAIN, request::config());
+    assert_eq!(answer.status(), 503);
+    assert!(answer.head.has("retry-after"));
+    let upgrade = request::upgrade(&websocket_path("inventory", "dev"), "");
+    assert_eq!(ask(&relay, PLAIN, upgrade).status(), 503);
+    let mut client = Client::connect(&relay, PLAIN);
+    client.send(request::get(&path).as_bytes());
+    client
+        .closes()
+        .expect("an event stream is closed without an answer");
+    drop(streams);
+    until(&relay, "room again", |_| {
+        ask(&relay, PLAIN, request::config()).status() == 200
+    });
+}
