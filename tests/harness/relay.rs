@@ -7,7 +7,6 @@ use super::PATIENCE;
 use super::lines::Lines;
 use super::site::{PROGRAM, Site};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -17,7 +16,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 /// A running relay.
 pub struct Relay {
-    child: Child,
+    pub child: Child,
     admin: PathBuf,
     /// What it logs.
     pub log: Lines,
@@ -87,23 +86,12 @@ impl Relay {
         }
     }
 
-    /// The status document.
-    pub fn status(&self) -> Value {
-        let (status, body) = self.ask("GET /status");
-        assert_eq!(status, 200, "{body}");
-        serde_json::from_str(&body).unwrap_or_else(|error| panic!("/status: {error}: {body}"))
-    }
-
     /// Makes the relay look at its seed at once, and gives its verdict.
     pub fn reload(&self) -> (u16, String) {
         self.ask("POST /reload")
     }
 
-    /// The process id, for looking into `/proc`.
-    pub fn id(&self) -> u32 {
-        self.child.id()
-    }
-
+    /// Sends `signal` to the process.
     pub fn signal(&self, signal: Signal) {
         let id = Pid::from_child(&self.child);
         kill_process(id, signal).expect("the relay has not been waited for yet");

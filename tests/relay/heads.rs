@@ -200,7 +200,7 @@ fn a_head_without_an_end_takes_no_memory() {
 }
 
 fn resident_kib(relay: &Relay) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", relay.id()));
+    let status = std::fs::read_to_string(format!("/proc/{}/status", relay.child.id()));
     let status = status.expect("the relay runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let digits = line.expect("Linux tells it").trim().trim_end_matches(" kB");

@@ -18,12 +18,19 @@ fn start() -> (Site, Relay) {
     (site, relay)
 }
 
+/// The status document.
+pub fn status(relay: &Relay) -> Value {
+    let (status, body) = relay.ask("GET /status");
+    assert_eq!(status, 200, "{body}");
+    serde_json::from_str(&body).unwrap_or_else(|error| panic!("/status: {error}: {body}"))
+}
+
 /// Asks the status until `accept` is content. Each question is a round trip through the relay's
 /// loop, so what was caused before it is done soon; the deadline is for when it is not.
 fn until(relay: &Relay, what: &str, accept: impl Fn(&Value) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let status = relay.status();
+        let status = status(relay);
         if accept(&status) {
             return;
         }
@@ -91,7 +98,7 @@ fn there_are_two_threads_whatever_is_asked() {
     // A lane's thread may still be ending; nothing but those two may stay.
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let names = thread_names(relay.id());
+        let names = thread_names(relay.child.id());
         if names == ["async-io", "staffetta"] {
             return;
         }

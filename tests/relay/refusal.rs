@@ -143,7 +143,7 @@ fn a_bad_seed_changes_nothing_and_says_why() {
                 row.name, row.named
             ));
         }
-        let status = relay.status().to_string();
+        let status = crate::life::status(&relay).to_string();
         if let Some(word) = row.named.iter().find(|word| !status.contains(**word)) {
             failures.push(format!(
                 "{}: the status does not name {word}: {status}",
