@@ -69,7 +69,7 @@ impl Lines {
         self.wait_from(0, text, |line| line.contains(text).then_some(()));
     }
 
-    /// The first line from `mark` on of which `pick` makes something, if it comes within `patience`.
+    /// The first line from `mark` on of which `pick` makes something, if one comes in `patience`.
     pub fn find_within<T>(
         &self,
         patience: Duration,

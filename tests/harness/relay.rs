@@ -67,7 +67,8 @@ impl Relay {
         let mut socket = UnixStream::connect(&self.admin).expect("the admin socket is there");
         socket.set_read_timeout(Some(PATIENCE)).expect("not zero");
         let request = format!(
-            "{request_line} HTTP/1.1\r\nHost: admin\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            "{request_line} HTTP/1.1\r\nHost: admin\r\nContent-Length: 0\r\n\
+             Connection: close\r\n\r\n"
         );
         socket
             .write_all(request.as_bytes())

@@ -51,7 +51,11 @@ impl Site {
     pub fn new(name: &str, seed: &str) -> Site {
         let scratch = Scratch::new(name);
         let certificates = certificates();
-        let slot = |collection: &str, environment: &str| json!({ "collection": collection, "environment": environment });
+        let slot = |collection: &str, environment: &str| {
+            json!({
+                "collection": collection, "environment": environment,
+            })
+        };
         let config = json!({
             "listen": ["127.0.0.1:0"],
             "tls": {

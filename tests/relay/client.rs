@@ -289,3 +289,58 @@ pub fn show(bytes: &[u8]) -> String {
         }
     }
 }
+
+/// A relay that answers with `bytes` whatever it is asked.
+struct Canned(std::io::Cursor<Vec<u8>>);
+
+impl Read for Canned {
+    fn read(&mut self, space: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(space)
+    }
+}
+
+impl Write for Canned {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn canned(bytes: &str) -> Outcome<Answer> {
+    let socket = Canned(std::io::Cursor::new(bytes.into()));
+    Client::over(Box::new(socket), Delivery::Whole).exchange(b"GET / HTTP/1.1\r\n\r\n")
+}
+
+#[test]
+fn the_client_is_as_strict_as_it_says() {
+    let good = [
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\nVary: a\r\n\r\n",
+        "HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n",
+    ];
+    for answer in good {
+        assert!(canned(answer).is_ok(), "{answer:?}: {:?}", canned(answer));
+    }
+    let bad = [
+        "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nhi",
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi",
+        "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nhi",
+        "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 101 Switching Protocols\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
+        "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+        "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi0\r\n\r\n",
+    ];
+    for answer in bad {
+        assert!(canned(answer).is_err(), "{answer:?}: {:?}", canned(answer));
+    }
+}

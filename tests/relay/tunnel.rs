@@ -176,7 +176,7 @@ fn bytes_right_behind_a_connect_are_not_lost() {
     assert_eq!(answer, Ok(200));
 }
 
-/// Sends the tunnel's request and the first bytes of TLS in one packet, and skips the answer's head.
+/// Sends the tunnel's request and the first bytes of TLS in one packet; skips the answer's head.
 struct Impatient {
     socket: std::net::TcpStream,
     before: Option<Vec<u8>>,
