@@ -7,7 +7,7 @@ use crate::client::ask;
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
 use crate::request::{subscribe_path, websocket_path};
-use crate::stream::{Events, Frame, WebSocket};
+use crate::stream::{Events, Frame, HEARTBEAT, WebSocket};
 use crate::way::PLAIN;
 use crate::{request, seed};
 use serde_json::{Value, json};
@@ -118,7 +118,8 @@ fn a_bad_seed_changes_nothing_and_says_why() {
     let site = Site::new("refusal", &seed::usual("one"));
     let relay = Relay::start(&site);
     let mut stream = Events::subscribe(&relay, PLAIN, &subscribe_path("inventory", "dev"));
-    let mut socket = WebSocket::open(&relay, PLAIN, &websocket_path("inventory", "dev"), "");
+    let path = websocket_path("inventory", "dev");
+    let mut socket = WebSocket::open(&relay, PLAIN, &path, "");
     stream.next().expect("registered");
     let good = ask(&relay, PLAIN, request::config());
 
@@ -173,9 +174,32 @@ fn a_bad_seed_changes_nothing_and_says_why() {
         ("SSEConfig_payload", "2")
     );
     assert!(event.data.contains("good again"), "{}", event.data);
-    assert!(matches!(socket.next(), Ok(Frame::Text(text)) if text != "test message"));
+    assert!(matches!(socket.next(), Ok(Frame::Text(text)) if text != HEARTBEAT));
     socket.send(0x9, b"the only one");
     assert_eq!(socket.next(), Ok(Frame::Pong(b"the only one".to_vec())));
+}
+
+#[test]
+fn every_slot_that_a_seed_is_refused_for_is_named() {
+    let both = seed::seed("one", &["inventory", "payments"]);
+    let site = Site::new("refusal", &both.to_string());
+    let relay = Relay::start(&site);
+    for bad in ["BOOL", "NUMBER"] {
+        let mut seed = both.clone();
+        seed["environments"][0]["features"][0]["type"] = json!(bad);
+        let mark = relay.log.mark();
+        site.replace_seed(&seed.to_string());
+        assert_eq!(relay.reload().0, 422);
+        for slot in ["inventory/dev", "payments/dev"] {
+            let names = |line: &str| {
+                [slot, "fast-checkout", bad]
+                    .iter()
+                    .all(|word| line.contains(word))
+                    .then_some(())
+            };
+            relay.log.wait_from(mark, slot, names);
+        }
+    }
 }
 
 #[test]

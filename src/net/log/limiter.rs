@@ -29,8 +29,6 @@ pub enum Cause {
     Stalled,
     /// Usage or analytics that had to be dropped.
     EventsDropped,
-    /// A seed that was refused.
-    SeedRefused,
     /// A file that could not be read or written.
     Disk,
 }
@@ -47,7 +45,6 @@ impl Cause {
         Cause::TunnelRefused,
         Cause::Stalled,
         Cause::EventsDropped,
-        Cause::SeedRefused,
         Cause::Disk,
     ];
 
@@ -59,7 +56,7 @@ impl Cause {
             Cause::Malformed | Cause::Handshake | Cause::TunnelRefused => Level::Note,
             Cause::Accept | Cause::ConnectionsFull | Cause::WrongKey => Level::Warn,
             Cause::UnknownInstance | Cause::Stalled | Cause::EventsDropped => Level::Warn,
-            Cause::SeedRefused | Cause::Disk => Level::Error,
+            Cause::Disk => Level::Error,
         }
     }
 
@@ -75,7 +72,6 @@ impl Cause {
             Cause::TunnelRefused => "tunnel refused",
             Cause::Stalled => "stalled client",
             Cause::EventsDropped => "events dropped",
-            Cause::SeedRefused => "seed refused",
             Cause::Disk => "disk",
         }
     }
