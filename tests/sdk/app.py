@@ -14,6 +14,7 @@ of every 600, so that a test can see it.
 import json
 import os
 import sys
+import time
 
 # The SDK logs to what is standard output when it is imported; that is kept for our own lines.
 events = sys.stdout
@@ -78,7 +79,7 @@ def main(options):
     if options.get("bootstrap"):
         context = {"bootstrap_file": options["bootstrap"], "live_config_update_enabled": False}
     sdk.set_context(options["collection"], options["environment"], options=context)
-    sdk.register_configuration_update_listener(lambda: say("update"))
+    sdk.register_configuration_update_listener(lambda: say("update", at=time.time()))
     with open(options["seed"], encoding="utf-8") as file:
         found = entities(json.load(file))
     say("loaded", features=sorted(sdk.get_features()), properties=sorted(sdk.get_properties()))

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const APP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sdk/app.py");
 
@@ -125,6 +125,31 @@ impl App {
     pub fn wait_until_connected(&self) {
         self.log
             .wait_for("Received opened connection from websocket");
+    }
+
+    /// Waits for an update from `mark` on after which every flag and property is as `expected`.
+    ///
+    /// There may be updates before it: the SDK fetches whenever its socket opens, and says so
+    /// whether or not anything is new.
+    /// Gives when that was, by the application's clock.
+    pub fn wait_until(
+        &mut self,
+        mut mark: usize,
+        expected: &Value,
+        patience: Duration,
+    ) -> SystemTime {
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let update = self.wait(mark, "update", left);
+            mark = self.mark();
+            if self.evaluate() == *expected {
+                let since_epoch = update["at"]
+                    .as_f64()
+                    .expect("the application tells the time");
+                return UNIX_EPOCH + Duration::from_secs_f64(since_epoch);
+            }
+        }
     }
 
     /// How often `event` has been said since `mark`.

@@ -150,14 +150,17 @@ fn an_application_sees_nothing_of_bad_seeds() {
     let marks = apps.each_ref().map(App::mark);
     for bad in bad_seeds(&demo.first.seed) {
         site.replace_seed(&bad);
-        relay.reload();
+        let (status, verdict) = relay.reload();
+        assert_eq!(status, 422, "{verdict}");
+    }
+    for (app, values) in apps.iter_mut().zip(&demo.first.values) {
+        assert_eq!(&app.evaluate(), values, "{:?}", app.slot);
     }
     site.replace_seed(&demo.changed.seed);
     let (status, verdict) = relay.reload();
     assert_eq!(status, 200, "{verdict}");
     for ((app, mark), values) in apps.iter_mut().zip(marks).zip(&demo.changed.values) {
-        app.wait(mark, "update", PATIENCE);
-        assert_eq!(&app.evaluate(), values, "{:?}", app.slot);
+        app.wait_until(mark, values, PATIENCE);
         assert_eq!(app.count(mark, "update"), 1, "{:?}", app.slot);
     }
 }
