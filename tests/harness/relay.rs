@@ -37,9 +37,15 @@ impl Relay {
         words.extend(with_the_thread());
         words.extend([PROGRAM, "run", "--config"].map(OsString::from));
         words.push(site.write_config().into());
+        Relay::start_by(site, &words, &[])
+    }
+
+    /// Starts the relay of `site` by a command and an environment of the test's own.
+    pub fn start_by(site: &Site, words: &[OsString], environment: &[(&str, OsString)]) -> Relay {
         let mut child = Command::new(&words[0])
             .args(&words[1..])
             .env_clear()
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -99,8 +105,13 @@ impl Relay {
     }
 
     /// Ends the relay as an operator would and gives its exit status.
-    pub fn stop(mut self) -> ExitStatus {
+    pub fn stop(self) -> ExitStatus {
         self.signal(Signal::TERM);
+        self.wait()
+    }
+
+    /// Waits for the end of the relay.
+    pub fn wait(mut self) -> ExitStatus {
         self.child.wait().expect("it is our child")
     }
 }

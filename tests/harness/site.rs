@@ -47,15 +47,10 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site with the four slots of the demo, one key for all of them, TLS, and `seed`.
+    /// A site with every slot that `seed` fills, one key for all of them, TLS, and `seed` itself.
     pub fn new(name: &str, seed: &str) -> Site {
         let scratch = Scratch::new(name);
         let certificates = certificates();
-        let slot = |collection: &str, environment: &str| {
-            json!({
-                "collection": collection, "environment": environment,
-            })
-        };
         let config = json!({
             "listen": ["127.0.0.1:0"],
             "tls": {
@@ -66,10 +61,7 @@ impl Site {
             "seed": { "file": scratch.path("seed.json") },
             "instance": { "guid": GUID, "region": REGION },
             "client_keys": [{ "id": "all", "key": KEY }],
-            "slots": [
-                slot("inventory", "dev"), slot("inventory", "prod"),
-                slot("payments", "dev"), slot("payments", "prod"),
-            ],
+            "slots": slots_of(seed),
         });
         let site = Site { scratch, config };
         site.replace_seed(seed);
@@ -89,6 +81,31 @@ impl Site {
         fs::write(&path, self.config.to_string()).expect("the scratch directory is writable");
         path
     }
+}
+
+fn slot(collection: &str, environment: &str) -> Value {
+    json!({ "collection": collection, "environment": environment })
+}
+
+/// A slot for each collection in each environment of `seed`.
+fn slots_of(seed: &str) -> Vec<Value> {
+    let seed: Value = serde_json::from_str(seed).expect("a site begins with a good seed");
+    let ids = |list: &str, id: &str| -> Vec<String> {
+        let items = seed[list].as_array().expect("a list").iter();
+        items
+            .filter_map(|item| item[id].as_str())
+            .map(str::to_owned)
+            .collect()
+    };
+    let environments = ids("environments", "environment_id");
+    let collections = ids("collections", "collection_id");
+    let of = |collection: &String| {
+        let slots = environments
+            .iter()
+            .map(|environment| slot(collection, environment));
+        slots.collect::<Vec<Value>>()
+    };
+    collections.iter().flat_map(of).collect()
 }
 
 /// The directory with what `staffetta cert` makes, the same for all sites of this test program.

@@ -10,7 +10,8 @@ use crate::{request, seed};
 const ORIGIN: &str = "Origin: http://localhost:18090\r\n";
 
 fn start() -> (Site, Relay) {
-    let site = Site::new("cors", &seed::usual("one"));
+    let mut site = Site::new("cors", &seed::usual("one"));
+    seed::add_empty_slot(&mut site, "payments", "dev");
     let relay = Relay::start(&site);
     (site, relay)
 }

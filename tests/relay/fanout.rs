@@ -4,7 +4,7 @@ use crate::client::{Client, ask};
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
 use crate::request::{ACCEPT, subscribe_path, websocket_path};
-use crate::stream::{Events, Frame, GO, WebSocket, frame, is_harmless};
+use crate::stream::{Events, Frame, HEARTBEAT, WebSocket, frame, is_harmless};
 use crate::way::{PLAIN, WAYS};
 use crate::{request, seed};
 use serde_json::{Value, json};
@@ -162,12 +162,12 @@ fn bytes_right_behind_the_upgrade_are_kept() {
         let path = websocket_path("inventory", "dev");
         let pings = [frame(0x9, b"first"), frame(0x9, b"second")].concat();
         let mut socket = WebSocket::open_with(&relay, way, &path, "", &pings);
-        assert_eq!(socket.next(), Ok(Frame::Pong(b"first".to_vec())), "{way:?}");
-        assert_eq!(
-            socket.next(),
-            Ok(Frame::Pong(b"second".to_vec())),
-            "{way:?}"
-        );
+        // A later ping may answer for an earlier one (RFC 6455, 5.5.3).
+        let pong = match socket.next_change() {
+            Ok(Frame::Pong(payload)) if payload == b"first" => socket.next_change(),
+            other => other,
+        };
+        assert_eq!(pong, Ok(Frame::Pong(b"second".to_vec())), "{way:?}");
     }
 }
 
@@ -185,31 +185,17 @@ fn a_change_is_told_by_a_short_text() {
             panic!("a text comes first")
         };
         assert!(
-            text != "test message" && !text.is_empty() && text.len() < 200,
+            text != HEARTBEAT && !text.is_empty() && text.len() < 200,
             "{text}"
         );
     }
 }
 
 #[test]
-fn only_go_is_told_of_a_change_right_after_the_upgrade() {
-    let (site, relay) = start();
-    let path = websocket_path("inventory", "dev");
-    let mut go = WebSocket::open(&relay, PLAIN, &path, GO);
-    assert!(matches!(go.next(), Ok(Frame::Text(text)) if text != "test message"));
-    // Of anybody else the pong is the first frame: nothing was sent before it.
-    let python = "User-Agent: appconfiguration-python-sdk/0.5.1\r\n";
-    let mut python = WebSocket::open(&relay, PLAIN, &path, python);
-    python.send(0x9, b"?");
-    assert_eq!(python.next(), Ok(Frame::Pong(b"?".to_vec())));
-    publish(&site, &relay, &seed::usual("two"));
-    assert!(matches!(go.next_change(), Ok(Frame::Text(_))));
-    assert!(matches!(python.next_change(), Ok(Frame::Text(_))));
-}
-
-#[test]
 fn streams_of_a_slot_without_data_wait_and_then_deliver() {
-    let (site, relay) = start();
+    let mut site = Site::new("fanout", &seed::usual("one"));
+    seed::add_empty_slot(&mut site, "payments", "dev");
+    let relay = Relay::start(&site);
     let mut streams: Vec<Events> = WAYS
         .into_iter()
         .map(|way| Events::subscribe(&relay, way, &subscribe_path("payments", "dev")))
@@ -240,9 +226,9 @@ fn streams_of_a_slot_without_data_wait_and_then_deliver() {
 
 #[test]
 fn a_change_of_one_slot_is_nothing_to_another() {
-    let (site, relay) = start();
     let both = seed::seed("one", &["inventory", "payments"]);
-    publish(&site, &relay, &both.to_string());
+    let site = Site::new("fanout", &both.to_string());
+    let relay = Relay::start(&site);
     let mut other = Events::subscribe(&relay, PLAIN, &subscribe_path("payments", "dev"));
     let mut own = Events::subscribe(&relay, PLAIN, &subscribe_path("inventory", "dev"));
     other.next().expect("registered");
@@ -312,7 +298,7 @@ fn frames_against_the_standard_close_with_their_code() {
         for (name, bytes, codes) in &cases {
             let mut socket = WebSocket::open(&relay, way, &path, "");
             socket.client.send(bytes);
-            match socket.next() {
+            match socket.next_change() {
                 Ok(Frame::Close(code)) => {
                     assert!(codes.contains(&code), "{name} by {way:?}: {code}");
                     assert!(is_harmless(code));
@@ -329,7 +315,7 @@ fn a_close_is_answered_and_the_connection_ends() {
     for way in WAYS {
         let mut socket = WebSocket::open(&relay, way, &websocket_path("inventory", "dev"), "");
         socket.send(0x8, &1000u16.to_be_bytes());
-        assert_eq!(socket.next(), Ok(Frame::Close(1000)), "{way:?}");
+        assert_eq!(socket.next_change(), Ok(Frame::Close(1000)), "{way:?}");
         socket
             .client
             .closes()
@@ -347,7 +333,7 @@ fn many_pings_are_each_answered_or_conflated_in_order() {
     socket.client.send(&pings);
     let mut last = None;
     while last != Some(199) {
-        let Ok(Frame::Pong(payload)) = socket.next() else {
+        let Ok(Frame::Pong(payload)) = socket.next_change() else {
             panic!("after {last:?}: no pong")
         };
         let number = payload[0];

@@ -4,6 +4,7 @@ use crate::client::{Client, ask};
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
 use crate::harness::{KEY, PATIENCE};
+use crate::process::memory_kib;
 use crate::rows::{answered, refused, told, try_all};
 use crate::way::{Delivery, PLAIN, WAYS};
 use crate::{request, seed};
@@ -177,14 +178,14 @@ fn a_head_without_an_end_takes_no_memory() {
     {
         // One whole request first, so that what a connection costs anyhow is there before.
         assert_eq!(ask(&relay, way, request::config()).status(), 200);
-        let before = resident_kib(&relay);
+        let before = memory_kib(&relay, "VmRSS");
         let mut client = Client::connect(&relay, way);
         client.send(b"GET /");
         let piece = vec![b'a'; 1 << 20];
         for _ in 0..64 {
             client.send(&piece);
         }
-        let grown = resident_kib(&relay).saturating_sub(before);
+        let grown = memory_kib(&relay, "VmRSS").saturating_sub(before);
         assert!(
             grown < 4 * 1024,
             "{way:?}: {grown} KiB more for a head without an end"
@@ -197,14 +198,6 @@ fn a_head_without_an_end_takes_no_memory() {
             );
         }
     }
-}
-
-fn resident_kib(relay: &Relay) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", relay.child.id()));
-    let status = status.expect("the relay runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let digits = line.expect("Linux tells it").trim().trim_end_matches(" kB");
-    digits.trim().parse().expect("a number")
 }
 
 #[test]

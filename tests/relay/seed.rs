@@ -2,6 +2,7 @@
 //!
 //! `marker` is the value of one property: it tells which seed a client has seen.
 
+use crate::harness::site::Site;
 use serde_json::{Value, json};
 
 /// A seed of environment `dev` that fills the slots of `collections`; all others stay without data.
@@ -52,4 +53,11 @@ pub fn large(marker: &str, bytes: usize) -> String {
         .expect("the seed above has properties")
         .push(ballast);
     seed.to_string()
+}
+
+/// Adds a slot for which the seed holds nothing to the configuration.
+pub fn add_empty_slot(site: &mut Site, collection: &str, environment: &str) {
+    let slots = site.config["slots"].as_array_mut();
+    let slot = json!({ "collection": collection, "environment": environment });
+    slots.expect("every site has slots").push(slot);
 }

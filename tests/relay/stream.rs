@@ -57,10 +57,29 @@ impl Events {
                     return Ok(event);
                 }
             }
-            let piece = self.piece()?;
-            let piece = String::from_utf8(piece).map_err(|error| format!("not UTF-8: {error}"))?;
-            self.text += &piece.replace("\r\n", "\n");
+            self.read_piece()?;
         }
+    }
+
+    fn read_piece(&mut self) -> Outcome<()> {
+        let piece = String::from_utf8(self.piece()?);
+        let piece = piece.map_err(|error| format!("not UTF-8: {error}"))?;
+        self.text += &piece.replace("\r\n", "\n");
+        Ok(())
+    }
+
+    /// Waits for the next comment; events on the way are dropped.
+    pub fn next_comment(&mut self) -> Outcome<()> {
+        let before = self.comments;
+        while self.comments == before {
+            let Some(end) = self.text.find("\n\n") else {
+                self.read_piece()?;
+                continue;
+            };
+            let block: String = self.text.drain(..end + 2).collect();
+            self.read_block(&block)?;
+        }
+        Ok(())
     }
 
     /// Checks that the stream ends.
@@ -114,6 +133,9 @@ pub enum Frame {
 
 /// What Go's SDK calls itself: the one kind of client that is told of a change right after its 101.
 pub const GO: &str = "User-Agent: appconfiguration-go-sdk/0.5.9\r\n";
+
+/// The text that means nothing but that the relay is there.
+pub const HEARTBEAT: &str = "test message";
 
 /// An open WebSocket.
 pub struct WebSocket {
@@ -178,9 +200,17 @@ impl WebSocket {
         loop {
             match self.next()? {
                 Frame::Ping(_) => {}
-                Frame::Text(text) if text == "test message" => {}
+                Frame::Text(text) if text == HEARTBEAT => {}
                 other => return Ok(other),
             }
+        }
+    }
+
+    /// Takes the change text that comes first on some sockets.
+    pub fn told_at_once(mut self) -> WebSocket {
+        match self.next() {
+            Ok(Frame::Text(text)) if text != HEARTBEAT => self,
+            other => panic!("{other:?} instead of a change"),
         }
     }
 
