@@ -112,6 +112,7 @@ fn slots_of(seed: &str) -> Vec<Value> {
 pub fn certificates() -> &'static Path {
     static DIRECTORY: OnceLock<Scratch> = OnceLock::new();
     let scratch = DIRECTORY.get_or_init(|| {
+        remove_left_behind("certificates-");
         let scratch = Scratch::new("certificates");
         let made = Command::new(PROGRAM)
             .arg("cert")
@@ -124,4 +125,21 @@ pub fn certificates() -> &'static Path {
         scratch
     });
     &scratch.0
+}
+
+/// Removes the directories of test programs that have ended: what lives as long as its program is
+/// never dropped.
+fn remove_left_behind(prefix: &str) {
+    let entries = fs::read_dir(env!("CARGO_TARGET_TMPDIR")).expect("target/tmp is readable");
+    for entry in entries.flatten() {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let process = name
+            .strip_prefix(prefix)
+            .and_then(|rest| rest.split_once('-'));
+        let ended = process.is_some_and(|(id, _)| !Path::new("/proc").join(id).exists());
+        if ended {
+            // Somebody else may be at it too.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const APP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sdk/app.py");
 
+/// From the start of an application to its first values, and for each of its answers: sixteen
+/// interpreters import the SDK side by side.
+pub const START_MAX: Duration = Duration::from_secs(60);
+
 /// The slots of the demo, each of which gets an application.
 pub const SLOTS: [(&str, &str); 4] = [
     ("inventory", "dev"),
@@ -123,8 +127,16 @@ impl App {
 
     /// Waits until the SDK's WebSocket is open.
     pub fn wait_until_connected(&self) {
-        self.log
-            .wait_for("Received opened connection from websocket");
+        let opened = "Received opened connection from websocket";
+        let found = self
+            .log
+            .find_within(START_MAX, 0, |line| line.contains(opened).then_some(()));
+        assert!(
+            found.is_some(),
+            "{:?}: no WebSocket; the SDK logged\n{}",
+            self.slot,
+            self.log.all()
+        );
     }
 
     /// Waits for an update from `mark` on after which every flag and property is as `expected`.
@@ -168,7 +180,7 @@ impl App {
         let mark = self.mark();
         let input = self.child.stdin.as_mut().expect("stdin is piped");
         writeln!(input, "{command}").expect("the application reads");
-        self.wait(mark, event, crate::harness::PATIENCE)
+        self.wait(mark, event, START_MAX)
     }
 
     /// Every flag and property for every entity.

@@ -3,8 +3,7 @@
 //! The expectation is IBM's own: the same SDK evaluates the seed as its bootstrap file, with no
 //! relay between. What must agree is everything that an application can ask for.
 
-use crate::app::{App, SLOTS};
-use crate::harness::PATIENCE;
+use crate::app::{App, SLOTS, START_MAX};
 use crate::harness::site::Scratch;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -81,7 +80,7 @@ fn evaluate(python: &Path, seed: String) -> Expected {
     fs::write(&file, &seed).expect("the scratch directory is writable");
     let apps = SLOTS.map(|slot| App::offline(python, slot, &file));
     let values = apps.map(|mut app| {
-        app.wait(0, "loaded", PATIENCE);
+        app.wait(0, "loaded", START_MAX);
         app.evaluate()
     });
     Expected {

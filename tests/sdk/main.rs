@@ -13,7 +13,7 @@ mod namespace;
 mod python;
 mod scenario;
 
-use app::{App, Route, SLOTS};
+use app::{App, Route, SLOTS, START_MAX};
 use demo::demo;
 use harness::PATIENCE;
 use harness::relay::Relay;
@@ -144,7 +144,7 @@ fn an_application_sees_nothing_of_bad_seeds() {
     std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
     let mut apps = SLOTS.map(|slot| App::start(python, slot, &route, &seed));
     for app in &apps {
-        app.wait(0, "loaded", PATIENCE);
+        app.wait(0, "loaded", START_MAX);
         app.wait_until_connected();
     }
     let marks = apps.each_ref().map(App::mark);

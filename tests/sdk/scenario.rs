@@ -1,6 +1,6 @@
 //! What an application goes through in one life: start, evaluation, usage, a change, a restart.
 
-use crate::app::{App, Route, SLOTS};
+use crate::app::{App, Route, SLOTS, START_MAX};
 use crate::demo::{Expected, demo, ids};
 use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
@@ -64,7 +64,7 @@ pub fn live_through_everything(python: &Path, site: &Site, relay: Relay, route: 
 }
 
 fn check_loaded(app: &App, seed: &str) {
-    let loaded = app.wait(0, "loaded", PATIENCE);
+    let loaded = app.wait(0, "loaded", START_MAX);
     let said = |list: &str| -> BTreeSet<String> {
         let names = loaded[list].as_array().expect("a list").iter();
         names.filter_map(Value::as_str).map(str::to_owned).collect()
