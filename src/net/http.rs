@@ -256,9 +256,9 @@ async fn read_body(
     }
     connection.arm(Reason::Body);
     let mut content = Vec::new();
-    // A body no longer than a head takes the place of the head that came before it. Only longer ones
-    // compete for room, and those are taken from clients that have shown a key: nobody else's bodies
-    // can keep an SDK from its token.
+    // A body no longer than a head takes the place of the head that came before it. Only longer
+    // ones compete for room, and those are taken from clients that have shown a key: nobody else's
+    // bodies can keep an SDK from its token.
     let is_large = bytes_max > limits.head_bytes_max;
     let mut room = is_large.then(|| Room::none(&connection.driver));
     let mut take = |bytes: &[u8]| {

@@ -278,9 +278,10 @@ mod tests {
     use crate::net::rig::Rig;
     use std::io::IoSlice;
 
-    const UPGRADE: &[u8] = b"GET /apprapp/wsfeature?instance_id=g-1&collection_id=c&environment_id=e \
-        HTTP/1.1\r\nHost: r\r\nAuthorization: secret\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
-        Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    const UPGRADE: &[u8] = b"GET /apprapp/wsfeature?instance_id=g-1&collection_id=c\
+        &environment_id=e HTTP/1.1\r\nHost: r\r\nAuthorization: secret\r\nUpgrade: websocket\r\n\
+        Connection: upgrade\r\nSec-WebSocket-Version: 13\r\n\
+        Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
     #[test]
     fn a_key_that_goes_while_a_stream_opens_takes_the_stream_along() {

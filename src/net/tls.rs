@@ -170,8 +170,8 @@ pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>)
     .await
 }
 
-/// Gives a place back after the reactor had its turn. Until then nobody gets it, so that a fleet that
-/// comes back at once keeps other connections waiting for a few handshakes only.
+/// Gives a place back after the reactor had its turn. Until then nobody gets it, so that a fleet
+/// that comes back at once keeps other connections waiting for a few handshakes only.
 fn give_back(driver: &Rc<Driver>, place: SemaphoreGuard<'_>) {
     place.forget();
     let driver = driver.clone();
