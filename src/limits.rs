@@ -68,9 +68,6 @@ pub struct Limits {
     /// Idle keep-alive. SDKs poll and post within 90 s on one connection; a proxy's usual 60 s
     /// would cut them.
     pub idle_timeout: Duration,
-    /// After a refusal that leaves unread input: read on this long so that the answer is not lost
-    /// to a reset.
-    pub linger_timeout: Duration,
 
     // Streams.
     /// A client whose socket took not one byte for this long is reset.
@@ -96,6 +93,9 @@ pub struct Limits {
     pub fanout_batch: usize,
     /// The base of the `retry:` that SSE clients are told; each gets up to twice this.
     pub sse_retry: Duration,
+
+    /// Documents up to this are packed when a client first asks: 3 ms here, 20 ms on a small core.
+    pub packed_on_loop_bytes_max: usize,
 
     // Events from clients.
     /// Usage and analytics bodies waiting for delivery.
@@ -186,7 +186,6 @@ impl Limits {
         head_timeout: Duration::from_secs(5),
         body_timeout: Duration::from_secs(30),
         idle_timeout: Duration::from_secs(95),
-        linger_timeout: Duration::from_secs(1),
         stall_timeout: Duration::from_secs(180),
         heartbeat_interval: Duration::from_secs(25),
         controls_max: 4,
@@ -197,6 +196,7 @@ impl Limits {
         socket_notsent_bytes: 16 * KIB as u32,
         fanout_batch: 64,
         sse_retry: Duration::from_secs(2),
+        packed_on_loop_bytes_max: 128 * KIB,
         events_bytes_max: 512 * KIB,
         inflated_bytes_max: MIB,
         tokens_max: 1024,
@@ -256,9 +256,9 @@ impl Limits {
         let connection_bytes = self.head_bytes_max + 2 * KIB + tls_bytes;
         let handshakes = if load.is_tls { self.handshakes_max } else { 0 };
         let beside = self.lobby_max + self.admin_connections_max;
-        // JSON, flat form (never longer), gzip (a quarter or less) and the frames around them, of
+        // JSON, a copy on one line, flat form (never longer), gzip (half or less), of
         // every snapshot that slow clients keep alive.
-        let forms = load.document_bytes.saturating_mul(5) / 2;
+        let forms = load.document_bytes.saturating_mul(7) / 2;
         [
             // The binary's pages, the idle loop, lanes and logger: the budget of an idle relay.
             ("program", 5 * MIB),

@@ -126,6 +126,8 @@ pub struct Snapshot {
     /// The document in the SDK form: the environment at index 0, this collection's features and
     /// properties only, referenced segments only. UTF-8 JSON.
     pub json: Bytes,
+    /// `json` in gzip, where it was made ahead because the document is large.
+    pub gzip: Option<Bytes>,
     /// Digest of the canonical content of `json`.
     pub digest: Digest,
     pub counts: Counts,

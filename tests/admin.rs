@@ -287,7 +287,7 @@ fn a_refused_seed_is_told_everywhere_and_changes_nothing() {
         "staffetta_slot_problem{slot=\"payments/prod\"} 1",
         "staffetta_slot_problem{slot=\"inventory/dev\"} 0",
         "staffetta_problems 1",
-        "staffetta_reloads_refused_total 1",
+        "staffetta_reloads_total 1",
     ] {
         assert!(
             metrics.contains(&format!("\n{line}\n")),

@@ -128,13 +128,11 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
             tunnel(connection, buffer).await
         }
         Action::Document(answer) => {
-            let drained = discard_body(connection, buffer, &request).await?;
-            document::send(connection, &answer, request.close || !drained).await?;
-            Ok(if request.close || !drained {
-                After::Linger
-            } else {
-                After::Next
-            })
+            // Nobody sends a body with this. One that does is not waited for: the answer keeps its
+            // snapshot alive.
+            let close = request.close || !request.body.is_end();
+            document::send(connection, &answer, close).await?;
+            Ok(if close { After::Linger } else { After::Next })
         }
         Action::Answer(answer) => {
             let drained = discard_body(connection, buffer, &request).await?;
@@ -178,7 +176,7 @@ fn decide(connection: &Rc<Connection>, buffer: &[u8]) -> Option<(Action, Request
                 head_length: head.length,
                 body: head.body.clone(),
                 expects_continue: head.expects_continue,
-                close: head.close || connection.door == Door::Lobby,
+                close: head.close || connection.door == Door::Lobby || driver.is_draining(),
             };
             Some((route::decide(connection, &head), request))
         }
@@ -339,8 +337,9 @@ async fn discard_body(
         return Ok(true);
     }
     let is_long = body.remaining().is_some_and(|length| length > left as u64);
+    let is_lobby = connection.door == Door::Lobby;
     // A client that waits to be asked for its body gets its answer instead.
-    if is_long || (request.expects_continue && buffer.is_empty()) {
+    if is_long || is_lobby || (request.expects_continue && buffer.is_empty()) {
         return Ok(false);
     }
     connection.arm(Reason::Body);

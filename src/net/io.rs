@@ -17,12 +17,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustls::ServerConnection;
-use rustls::server::{Accepted, Acceptor};
+use rustls::server::{Accepted, AcceptedAlert, Acceptor};
 use smol::Async;
 use socket2::Socket;
 
-/// Plain text that a TLS session holds before its records are out: two records.
-const TLS_BUFFER_BYTES: usize = 32 * 1024;
+/// Plain text that a TLS session holds before its records are out. As much as a head may take: the
+/// memory sum counts one or the other for each connection.
+const TLS_BUFFER_BYTES: usize = 8 * 1024;
 
 /// A byte stream with a peer behind it.
 pub enum Wire {
@@ -110,6 +111,13 @@ impl Io {
     /// Gives back bytes that were read from the wire, so that TLS sees them first.
     pub fn unread(&mut self, bytes: Vec<u8>) {
         self.unread = bytes;
+    }
+
+    /// Says why the handshake fails, as far as the wire takes it now.
+    pub fn send_alert(&mut self, mut alert: AcceptedAlert) {
+        let _ = alert.write_all(&mut Outgoing {
+            wire: &mut self.wire,
+        });
     }
 
     /// Puts TLS on the stream.

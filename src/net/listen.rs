@@ -19,7 +19,7 @@ use super::driver::Driver;
 use super::http;
 use super::io::{Io, Wire};
 use super::log::Cause;
-use super::sockets::{Listener, tune};
+use super::sockets::Listener;
 
 /// Accepts for ever.
 pub async fn accept(driver: Rc<Driver>, listener: Async<Socket>, is_admin: bool) {
@@ -40,8 +40,14 @@ pub async fn accept(driver: Rc<Driver>, listener: Async<Socket>, is_admin: bool)
     }
 }
 
-/// A listener as `accept` takes it.
-pub fn prepare(listener: Listener) -> io::Result<Async<Socket>> {
+/// A listener as `accept` takes it. Accepted sockets have the options of their listener; a kernel
+/// that lacks one of them serves without it.
+pub fn prepare(driver: &Driver, listener: Listener) -> io::Result<Async<Socket>> {
+    if let Err(error) = listener.tune(&driver.limits) {
+        driver.log.warn(format_args!(
+            "{listener}: a socket option is not available: {error}"
+        ));
+    }
     let socket = match listener {
         Listener::Tcp(listener) => Socket::from(listener),
         Listener::Unix(listener) => Socket::from(listener),
@@ -55,9 +61,6 @@ fn admit(driver: &Rc<Driver>, socket: Socket, is_admin: bool) -> io::Result<()> 
         driver.count(|counters| counters.connections_dropped += 1);
         return Ok(());
     };
-    if !is_local {
-        tune(&socket, &driver.limits)?;
-    }
     let io = Io::new(Wire::Socket(Async::new(socket)?));
     let connection = Connection::new(driver.clone(), door, io);
     driver.spawn(http::serve(connection));
@@ -115,7 +118,7 @@ mod tests {
         let listener = Listener::tcp("127.0.0.1:0".parse().unwrap(), &rig.driver.limits).unwrap();
         let address = listener.to_string();
         let _flood = [(); 5].map(|()| TcpStream::connect(&address).unwrap());
-        let socket = prepare(listener).unwrap();
+        let socket = prepare(&rig.driver, listener).unwrap();
         rig.driver.spawn(accept(rig.driver.clone(), socket, false));
         let (driver, seen) = (rig.driver.clone(), Rc::new(Cell::new(None)));
         let told = seen.clone();

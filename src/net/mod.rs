@@ -210,7 +210,7 @@ async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(), RunError
         driver
             .log
             .note(format_args!("listening on {listener} ({what})"));
-        let socket = listen::prepare(listener).map_err(RunError::Listen)?;
+        let socket = listen::prepare(driver, listener).map_err(RunError::Listen)?;
         driver.spawn_listener(listen::accept(driver.clone(), socket, is_admin));
     }
     Ok(())

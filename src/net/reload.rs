@@ -1,9 +1,10 @@
 //! A new configuration for a running relay, all of it or nothing.
 //!
 //! Owns the order: read everything first (in the disk lane), refuse the whole if any of it is
-//! wrong, then swap keys, certificate and admin token in one step, then read the seed. What cannot
-//! change without a restart is named and keeps its old value. No connection is dropped, but those
-//! that were opened with a key that is gone.
+//! wrong, then swap keys, certificate, tunnels and admin token in one step, then read the seed,
+//! which is judged by itself: a bad seed keeps no removed key alive. What cannot change without a
+//! restart is named and keeps its old value. No connection is dropped, but those that were opened
+//! with a key that is gone.
 
 use std::rc::Rc;
 
@@ -18,17 +19,26 @@ pub const CLOSE_KEY_REMOVED: u16 = 1001;
 /// What a reload came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The new configuration is in force, and the seed is usable.
+    /// The new configuration is in force, all of it.
     pub is_applied: bool,
+    /// Every slot has what the seed holds for it, or there is no seed.
+    pub is_seed_used: bool,
     /// For people, one line each.
     pub lines: Vec<String>,
+}
+
+impl Report {
+    /// Whether everything is as the operator wants it.
+    pub fn is_good(&self) -> bool {
+        self.is_applied && self.is_seed_used
+    }
 }
 
 /// Reads the configuration again and puts it in force.
 pub async fn reload(driver: &Rc<Driver>) -> Report {
     let report = try_reload(driver).await;
     for line in &report.lines {
-        match report.is_applied {
+        match report.is_good() {
             true => driver.log.note(format_args!("reload: {line}")),
             false => driver.log.error(format_args!("reload: {line}")),
         }
@@ -43,6 +53,7 @@ pub async fn reload(driver: &Rc<Driver>) -> Report {
 async fn try_reload(driver: &Rc<Driver>) -> Report {
     let refused = |lines| Report {
         is_applied: false,
+        is_seed_used: false,
         lines,
     };
     let origin = driver.loaded.borrow().origin.clone();
@@ -71,13 +82,20 @@ async fn try_reload(driver: &Rc<Driver>) -> Report {
                 verdict.adopted, verdict.unchanged, verdict.refused
             ));
             Report {
-                is_applied: verdict.refused == 0,
+                is_applied: true,
+                is_seed_used: verdict.refused == 0,
                 lines,
             }
         }
         Err(problem) => {
-            lines.push(format!("seed not used, what is served stays: {problem}"));
-            refused(lines)
+            lines.push(format!(
+                "the configuration is in force; the seed is not used, what is served stays: {problem}"
+            ));
+            Report {
+                is_applied: true,
+                is_seed_used: false,
+                lines,
+            }
         }
     }
 }

@@ -117,7 +117,12 @@ fn tunnel(connection: &Rc<Connection>, authority: &str) -> Action {
     }
     let inside = connection.io().is_tls();
     let allowed = !inside && driver.tunnels.borrow().allows(authority);
-    if !allowed || driver.tls.borrow().is_none() {
+    let has_tls = driver.tls.borrow().is_some();
+    if allowed && !has_tls && driver.loaded.borrow().config.tls.is_some() {
+        // The certificate may yet be read; every refusal in HTTP would be final for some SDK.
+        return Action::Drop;
+    }
+    if !allowed || !has_tls {
         driver.log.limited(
             Cause::TunnelRefused,
             driver.clock.now(),
@@ -277,7 +282,11 @@ pub async fn with_body(connection: &Rc<Connection>, wanted: Wanted, body: Vec<u8
     match wanted {
         Wanted::Token => token(driver, &body),
         Wanted::Events { kind, compressed } => take_events(driver, kind, compressed, body),
-        Wanted::Admin(command) => admin::run(driver, command, body).await,
+        Wanted::Admin(command) => {
+            // What is waited for is the disk, not the peer.
+            connection.disarm();
+            admin::run(driver, command, body).await
+        }
     }
 }
 

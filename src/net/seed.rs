@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::model::{SlotIndex, SlotKey, Snapshot, Source};
 use crate::state::slots::Adoption;
 use crate::time::Instant;
-use crate::wire::seed as wire;
+use crate::wire::{gzip, seed as wire};
 
 use super::driver::Driver;
 use super::watch::{Fingerprint, Settled, Watch, read_settled};
@@ -27,6 +27,8 @@ pub struct Seed {
     pub bytes: usize,
     /// Why the newest file is not used as a whole, and since when.
     pub problem: Option<(String, Instant)>,
+    /// The problem is that the file cannot be seen; it goes when the file can.
+    is_out_of_sight: bool,
 }
 
 /// What one read gave.
@@ -66,10 +68,12 @@ pub fn look(driver: &Rc<Driver>) {
         Ok(None) => {
             let problem = format!("{}: no such file", seed.file.display());
             note_problem(driver, &mut state, problem);
+            state.is_out_of_sight = true;
         }
         Err(error) => {
             let problem = format!("{}: {error}", seed.file.display());
             note_problem(driver, &mut state, problem);
+            state.is_out_of_sight = true;
         }
         Ok(found) if state.watch.is_due(found) && !state.reading => {
             drop(state);
@@ -79,15 +83,10 @@ pub fn look(driver: &Rc<Driver>) {
                 let _ = read(&task).await;
             });
         }
-        // The file that was missing is back, and is the one that is served.
-        Ok(_) if !state.reading => {
-            if state
-                .problem
-                .as_ref()
-                .is_some_and(|(problem, _)| problem.ends_with("no such file"))
-            {
-                state.problem = None;
-            }
+        // The file that could not be seen is back, and is the one that is served.
+        Ok(_) if !state.reading && state.is_out_of_sight => {
+            state.problem = None;
+            state.is_out_of_sight = false;
         }
         Ok(_) => {}
     }
@@ -152,9 +151,9 @@ fn find(path: &Path, slots: &[SlotKey], limits: &Limits) -> Found {
     };
     let offers = wire::Seed::parse(&bytes, limits).map_err(|error| error.to_string());
     let offers = offers.map(|seed| {
-        let offer = |key| {
-            seed.snapshot(key, limits)
-                .map_err(|error| error.to_string())
+        let offer = |key| match seed.snapshot(key, limits) {
+            Ok(snapshot) => Ok(packed(snapshot, limits)),
+            Err(error) => Err(error.to_string()),
         };
         slots.iter().map(offer).collect()
     });
@@ -163,6 +162,13 @@ fn find(path: &Path, slots: &[SlotKey], limits: &Limits) -> Found {
         fingerprint,
         offers,
     })
+}
+
+/// Packs a large document where it holds nobody up; a small one is packed when it is asked for.
+fn packed(snapshot: Snapshot, limits: &Limits) -> Snapshot {
+    let is_large = snapshot.json.len() > limits.packed_on_loop_bytes_max;
+    let gzip = is_large.then(|| gzip::compress(&snapshot.json));
+    Snapshot { gzip, ..snapshot }
 }
 
 fn adopt(driver: &Driver, offers: Vec<Result<Snapshot, String>>) -> Verdict {
@@ -242,6 +248,7 @@ fn note_problem(driver: &Driver, seed: &mut Seed, problem: String) {
         .problem
         .as_ref()
         .is_none_or(|(known, _)| *known != problem);
+    seed.is_out_of_sight = false;
     if is_news {
         driver.log.warn(format_args!(
             "seed not used, what is served stays: {problem}"

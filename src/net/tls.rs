@@ -147,9 +147,10 @@ pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>)
     let mut place = Some(connection.driver.handshakes.acquire().await);
     // The wait was ours; what is left to do takes the peer's time again.
     connection.arm(Reason::Head);
-    let session = accepted
-        .into_connection(config)
-        .map_err(|(error, _)| invalid(error))?;
+    let session = accepted.into_connection(config).map_err(|(error, alert)| {
+        connection.io().send_alert(alert);
+        invalid(error)
+    })?;
     connection.io().start_tls(session);
     poll_fn(|context| {
         loop {

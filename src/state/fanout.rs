@@ -146,7 +146,8 @@ impl<P> Fanout<P> {
             subscribers: Slab::default(),
             dirty: VecDeque::new(),
             evicted: VecDeque::new(),
-            subscribers_max: limits.connections_max,
+            // A place is given back one turn after its connection: a few are on their way.
+            subscribers_max: limits.connections_max + limits.fanout_batch,
             snapshots_alive_max: limits.snapshots_alive_max,
             change_grace: limits.change_grace,
             evictions: 0,
@@ -177,11 +178,6 @@ impl<P> Fanout<P> {
     /// Subscribers that were dropped because they were too far behind, since the start.
     pub fn evictions(&self) -> u64 {
         self.evictions
-    }
-
-    /// Whether [`Fanout::poll_dirty`] or [`Fanout::poll_evicted`] has something.
-    pub fn has_work(&self) -> bool {
-        !self.dirty.is_empty() || !self.evicted.is_empty()
     }
 
     // Mutators.
@@ -231,7 +227,9 @@ impl<P> Fanout<P> {
             queued: false,
             closed: false,
         });
-        self.mark(key);
+        if kind != Kind::Fetch {
+            self.mark(key);
+        }
         self.check_invariants();
         Ok(key)
     }
@@ -732,6 +730,7 @@ mod tests {
     fn the_table_has_a_bound_and_gives_places_back() {
         let limits = Limits {
             connections_max: 1,
+            fanout_batch: 0,
             ..Limits::PRODUCTION
         };
         let mut fanout: Fanout<u64> = Fanout::new(1, &limits);

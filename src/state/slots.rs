@@ -193,6 +193,7 @@ mod tests {
 
     fn snapshot(content: u8) -> Rc<Snapshot> {
         Rc::new(Snapshot {
+            gzip: None,
             json: vec![content].into(),
             digest: Digest([content; 32]),
             counts: Counts::default(),

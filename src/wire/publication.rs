@@ -91,11 +91,9 @@ impl Publication {
                 .flat
                 .get_or_init(|| self.prepare(form, compressed, document::flat(&self.snapshot))),
             (Form::Current, true) => self.current_gzip.get_or_init(|| {
-                self.prepare(
-                    form,
-                    compressed,
-                    gzip::compress(&self.answer(form, false).body),
-                )
+                let ready = self.snapshot.gzip.clone();
+                let packed = ready.unwrap_or_else(|| gzip::compress(&self.snapshot.json));
+                self.prepare(form, compressed, packed)
             }),
             (Form::Flat, true) => self.flat_gzip.get_or_init(|| {
                 self.prepare(
@@ -164,6 +162,7 @@ mod tests {
         let json = r#"{"environments":[{"name":"Prod","environment_id":"prod","features":[],
             "properties":[]}],"collections":[{"name":"Shop","collection_id":"shop"}],"segments":[]}"#;
         let snapshot = Snapshot {
+            gzip: None,
             json: json.into(),
             digest: Digest([0xab; 32]),
             counts: Counts::default(),

@@ -1,12 +1,10 @@
 //! The one table from a refusal to what a client sees of it.
 //!
-//! Owns status, reason, body and close code of every [`Reject`]; nobody else chooses a status for
-//! one. What decides here is how IBM's SDKs take it: any 4xx but 429 on a WebSocket upgrade, and
+//! Owns status and body of every [`Reject`]; nobody else chooses a status for one. What decides here is how IBM's SDKs take it: any 4xx but 429 on a WebSocket upgrade, and
 //! any 4xx of IAM, stops most of them until their process restarts, so a 4xx is for what will not
 //! get better by itself, and everything else is 429 or 503 with `Retry-After`.
 //!
-//! Invariants: never a 3xx, because SDKs' HTTP libraries follow it; never a close code of
-//! 4000-4499, because SDKs take 4001 as their own and Ruby's stops at all of them.
+//! Invariant: never a 3xx, because SDKs' HTTP libraries follow it.
 
 use super::cors;
 use super::http::response::Answer;
@@ -35,9 +33,6 @@ pub struct Refusal {
     pub body: &'static str,
     /// Whether `Retry-After` goes with it (its value is the limit `retry_after`).
     pub retry_after: bool,
-    /// The code that closes a WebSocket which is already open; none where the refusal can only come
-    /// before the upgrade.
-    pub close_code: Option<u16>,
 }
 
 /// Looks `reject` up.
@@ -47,7 +42,6 @@ pub const fn refusal(reject: Reject) -> Refusal {
         status,
         body: body(reject),
         retry_after: matches!(status, 429 | 503),
-        close_code: close_code(reject),
     }
 }
 
@@ -79,24 +73,6 @@ const fn status(reject: Reject) -> u16 {
         Reject::BodyTooLarge => 413,
         Reject::Throttled => 429,
         Reject::KeysUnreadable | Reject::NoSnapshot | Reject::Overloaded | Reject::Draining => 503,
-    }
-}
-
-const fn close_code(reject: Reject) -> Option<u16> {
-    match reject {
-        // The key was removed or lost the slot: the client comes back, and is told by status then.
-        Reject::WrongKey | Reject::SlotNotAllowed => Some(1000),
-        Reject::Draining => Some(1001),
-        Reject::MalformedBody => Some(1007),
-        Reject::BodyTooLarge => Some(1009),
-        Reject::KeysUnreadable | Reject::Overloaded => Some(1013),
-        Reject::UnknownPath
-        | Reject::UnknownInstance
-        | Reject::UnknownSlot
-        | Reject::MethodNotAllowed
-        | Reject::NoSnapshot
-        | Reject::Throttled
-        | Reject::TunnelRefused => None,
     }
 }
 
@@ -196,14 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn no_refusal_redirects_or_closes_with_a_code_that_stops_sdks() {
+    fn no_refusal_redirects() {
         for reject in ALL {
             let refusal = refusal(reject);
             assert!((400..600).contains(&refusal.status), "{reject:?}");
-            if let Some(code) = refusal.close_code {
-                let allowed = [1000, 1001, 1002, 1007, 1009, 1011, 1012, 1013];
-                assert!(allowed.contains(&code), "{reject:?} closes with {code}");
-            }
         }
     }
 

@@ -173,6 +173,7 @@ impl World {
         let mut digest = [0; 32];
         digest[..8].copy_from_slice(&self.published.to_be_bytes());
         let snapshot = Snapshot {
+            gzip: None,
             json,
             digest: Digest(digest),
             counts: Counts::default(),

@@ -110,7 +110,7 @@ pub async fn run(driver: &Rc<Driver>, command: Command, _body: Vec<u8>) -> Answe
     match command {
         Command::Reload => {
             let report = reload::reload(driver).await;
-            let status = if report.is_applied { 200 } else { 422 };
+            let status = if report.is_good() { 200 } else { 422 };
             Answer::text(status, report.lines.join("\n") + "\n")
         }
     }

@@ -60,6 +60,7 @@ mod tests {
             "properties":[{"property_id":"s","type":"SECRETREF"},{"property_id":"p","type":"X"}]}],
             "collections":[{"collection_id":"shop"}],"segments":[{"segment_id":"g"}]}"#;
         let snapshot = Snapshot {
+            gzip: None,
             json: Bytes::from_static(document),
             digest: Digest::default(),
             counts: Counts::default(),

@@ -335,6 +335,7 @@ impl<'a> Selection<'_, 'a> {
         let digest = json::check(&json, self.limits.json_depth_max)?;
         let filled = self.edits.iter().filter(|edit| edit.with == FILLED).count();
         Ok(Snapshot {
+            gzip: None,
             json: Bytes::from(json),
             digest,
             counts,
