@@ -81,6 +81,11 @@ async fn try_reload(driver: &Rc<Driver>) -> Report {
                 "seed: {} slots changed, {} unchanged, {} refused",
                 verdict.adopted, verdict.unchanged, verdict.refused
             ));
+            let state = driver.state.borrow();
+            lines.extend(state.slots.iter().filter_map(|(_, slot)| {
+                let refusal = slot.refusal.as_ref()?;
+                Some(format!("slot {}: {}", slot.key, refusal.problem))
+            }));
             Report {
                 is_applied: true,
                 is_seed_used: verdict.refused == 0,

@@ -189,7 +189,8 @@ fn every_slot_that_a_seed_is_refused_for_is_named() {
         seed["environments"][0]["features"][0]["type"] = json!(bad);
         let mark = relay.log.mark();
         site.replace_seed(&seed.to_string());
-        assert_eq!(relay.reload().0, 422);
+        let (status, verdict) = relay.reload();
+        assert_eq!(status, 422);
         for slot in ["inventory/dev", "payments/dev"] {
             let names = |line: &str| {
                 [slot, "fast-checkout", bad]
@@ -198,6 +199,10 @@ fn every_slot_that_a_seed_is_refused_for_is_named() {
                     .then_some(())
             };
             relay.log.wait_from(mark, slot, names);
+            assert!(
+                verdict.lines().any(|line| names(line).is_some()),
+                "{verdict}"
+            );
         }
     }
 }
