@@ -74,9 +74,6 @@ pub struct Limits {
     pub stall_timeout: Duration,
     /// `test message` and the SSE comment. Rust SDKs wait 65 s, Node's and Ruby's 120 s.
     pub heartbeat_interval: Duration,
-    /// Control frames waiting for one client (pong, heartbeat, close); a constant of the queue's
-    /// type.
-    pub controls_max: usize,
     /// Snapshots of one slot alive at once: the newest and those still being written to slow
     /// clients.
     pub snapshots_alive_max: usize,
@@ -115,8 +112,6 @@ pub struct Limits {
     // Housekeeping.
     /// How often the seed file is looked at.
     pub seed_interval: Duration,
-    /// A seed that keeps being refused is reported again after this long.
-    pub seed_repeat_interval: Duration,
     /// From SIGTERM to exit; half of systemd's own patience in our unit.
     pub drain_timeout: Duration,
     /// Jobs that wait for the disk.
@@ -188,7 +183,6 @@ impl Limits {
         idle_timeout: Duration::from_secs(95),
         stall_timeout: Duration::from_secs(180),
         heartbeat_interval: Duration::from_secs(25),
-        controls_max: 4,
         snapshots_alive_max: 4,
         change_grace: Duration::from_secs(30),
         websocket_message_bytes_max: 4 * KIB,
@@ -204,7 +198,6 @@ impl Limits {
         wrong_keys_window: Duration::from_secs(10),
         retry_after: Duration::from_secs(5),
         seed_interval: Duration::from_secs(2),
-        seed_repeat_interval: Duration::from_secs(600),
         drain_timeout: Duration::from_secs(5),
         disk_jobs_max: 16,
         admin_timeout: Duration::from_secs(30),
