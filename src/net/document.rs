@@ -12,6 +12,7 @@ use crate::model::{KeyIndex, SlotIndex};
 use crate::wire::publication::{Form, Publication};
 
 use super::connection::Connection;
+use super::driver::Driver;
 
 /// A config answer that was decided on.
 pub struct Document {
@@ -25,6 +26,65 @@ pub struct Document {
     pub head_only: bool,
     /// Whole seconds since the content was confirmed.
     pub age_s: u64,
+}
+
+/// The same, without the snapshot, while something else is waited for.
+pub struct Parked {
+    slot: SlotIndex,
+    key: KeyIndex,
+    form: Form,
+    compressed: bool,
+    head_only: bool,
+    age_s: u64,
+}
+
+impl Document {
+    /// Lets the snapshot go.
+    pub fn park(self) -> Parked {
+        let Document {
+            slot,
+            key,
+            form,
+            compressed,
+            head_only,
+            age_s,
+            ..
+        } = self;
+        Parked {
+            slot,
+            key,
+            form,
+            compressed,
+            head_only,
+            age_s,
+        }
+    }
+}
+
+impl Parked {
+    /// Takes the newest snapshot; a slot that had one has one for ever.
+    pub fn resume(self, driver: &Driver) -> io::Result<Document> {
+        let newest = driver.state.borrow().fanout.newest(self.slot).cloned();
+        let publication = newest.ok_or(io::ErrorKind::NotFound)?;
+        let Parked {
+            slot,
+            key,
+            form,
+            compressed,
+            head_only,
+            age_s,
+        } = self;
+        Ok(Document {
+            publication,
+            slot,
+            key,
+            form,
+            compressed,
+            not_modified: false,
+            head_only,
+            age_s,
+        })
+    }
 }
 
 /// Writes the answer whole.

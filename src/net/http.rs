@@ -128,9 +128,16 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
             tunnel(connection, buffer).await
         }
         Action::Document(answer) => {
-            // Nobody sends a body with this. One that does is not waited for: the answer keeps its
-            // snapshot alive.
-            let close = request.close || !request.body.is_end();
+            let mut close = request.close;
+            let answer = match request.body.is_end() {
+                true => answer,
+                // Nobody sends a body with this; who does, and slowly, keeps no snapshot alive.
+                false => {
+                    let parked = answer.park();
+                    close |= !discard_body(connection, buffer, &request).await?;
+                    parked.resume(driver)?
+                }
+            };
             document::send(connection, &answer, close).await?;
             Ok(if close { After::Linger } else { After::Next })
         }
