@@ -17,6 +17,10 @@ use std::fmt;
 pub fn entries(body: &[u8]) -> Result<u32, DecodeError> {
     let text =
         std::str::from_utf8(body).map_err(|_| DecodeError::Malformed("body is not UTF-8"))?;
+    // A struct reads from a list of its values as well, and no SDK sends such a one.
+    if !text.trim_ascii_start().starts_with('{') {
+        return Err(DecodeError::Malformed("body is no JSON object"));
+    }
     let report: Report = serde_json::from_str(text)
         .map_err(|_| DecodeError::Malformed("body is not JSON with `usages`"))?;
     Ok(report.usages.0)
@@ -88,6 +92,7 @@ mod tests {
             &b""[..],
             b"{}",
             b"[]",
+            b"[[]]",
             b"null",
             b"{\"usages\":null}",
             b"{\"usages\":{}}",
