@@ -87,12 +87,14 @@ const WIDTH: Rule = Rule {
             sample("src/a.rs", format!("{line}\n{line}é<--\n")),
             sample("src/b.rs", tests),
             sample("seeds/demo.json", format!("{line}é\n")),
+            sample("tests/fuzz/corpus/a/b", format!("{line}é\n")),
         ]
     },
     check: |source| {
-        // Documents have tables, seeds and lists of hashes are not read line by line.
+        // Documents have tables; seeds, lists of hashes and inputs are not read line by line.
         let prose = [".md", ".json", ".txt", ".minisig"];
-        if prose.iter().any(|ending| source.path.ends_with(ending)) {
+        let is_input = source.path.starts_with("tests/fuzz/corpus/");
+        if is_input || prose.iter().any(|ending| source.path.ends_with(ending)) {
             return Vec::new();
         }
         let wide = source
