@@ -1,0 +1,91 @@
+//! The configuration file.
+//!
+//! Claims: it is taken or refused with at least one reason, each at a place and on one line; the
+//! value of a secret shows in none of them; what is taken has no key twice and keeps its bounds.
+
+use super::tree::Tree;
+use staffetta::config::{Config, Environment, SecretSource};
+use staffetta::limits::Limits;
+use std::collections::BTreeSet;
+
+/// Stands in the corpus wherever a secret may.
+const SECRET: &str = "hush-hush";
+
+pub const WORDS: &[&str] = &[
+    "\"listen\":\"[::]:1\",",
+    "\"unix:/a\"",
+    "\"127.0.0.1:7070\"",
+    "\"slots\":[],",
+    "\"collection\"",
+    "\"client_keys\"",
+    "\"key\":\"hush-hush\"",
+    "\"key_file\":\"${CREDENTIALS_DIRECTORY}/a\"",
+    "\"upstream\":{},",
+    "\"limits\":{\"memory\":\"32 MiB\"},",
+    "\"start\":\"normal\",",
+    "\"hush-hush\"",
+    "{}",
+    "[]",
+    "null",
+    ",",
+    "\"*/dev\"",
+];
+
+pub fn config(input: &[u8]) {
+    let limits = Limits {
+        slots_max: 3,
+        keys_max: 3,
+        ..Limits::PRODUCTION
+    };
+    let environment = Environment {
+        config_directory: "/etc/staffetta".into(),
+        ..Environment::default()
+    };
+    let text = std::str::from_utf8(input.strip_prefix(b"\xef\xbb\xbf").unwrap_or(input));
+    let tree = text.ok().and_then(Tree::parse);
+    // A path may name any key, an unknown one too.
+    let is_key = tree.as_ref().is_some_and(|tree| tree.has_key_with(SECRET));
+    let told = |path: &str, message: String| {
+        assert!(path.starts_with('$'), "{message}");
+        assert!(!message.chars().any(char::is_control), "{message:?}");
+        assert!(is_key || !message.contains(SECRET), "{message}");
+    };
+    match Config::parse(input, &environment, &limits) {
+        Ok(config) => {
+            assert!(tree.is_some_and(|tree| !tree.has_duplicate()));
+            for warning in &config.warnings {
+                told(&warning.path, warning.to_string());
+            }
+            loaded(&config, &limits);
+        }
+        Err(errors) => {
+            assert!(!errors.is_empty(), "refused without a reason");
+            for error in &errors {
+                told(&error.path, error.to_string());
+            }
+        }
+    }
+}
+
+fn loaded(config: &Config, limits: &Limits) {
+    assert!(!config.listen.is_empty() && config.listen.len() <= limits.listeners_max);
+    assert!(
+        (1..=limits.slots_max).contains(&config.slots.len()),
+        "{:?}",
+        config.slots
+    );
+    let slots: BTreeSet<_> = config.slots.iter().collect();
+    assert_eq!(slots.len(), config.slots.len(), "a slot twice");
+    assert!(config.client_keys.len() <= limits.keys_max);
+    let keys: BTreeSet<_> = config.client_keys.iter().map(|key| &key.id).collect();
+    assert_eq!(keys.len(), config.client_keys.len(), "a key twice");
+    let connections = config.limits.connections;
+    assert!((1..=limits.connections_ceiling).contains(&connections));
+    assert!(config.limits.memory_bytes >= limits.memory_bytes_min);
+    let secrets = config.client_keys.iter().map(|key| &key.secret);
+    for secret in secrets.chain(&config.admin.token) {
+        if matches!(secret, SecretSource::Inline(_)) {
+            assert!(!format!("{secret:?}").contains(SECRET));
+        }
+    }
+}
