@@ -43,6 +43,14 @@ bench-fanout *options:
 seed-large:
     python3 seeds/make-large.py > target/large.json
 
+# Fuzzes one target of tests/fuzz until it is stopped (needs nightly Rust and cargo-fuzz).
+fuzz target *options:
+    mkdir -p target/fuzz/corpus/{{ target }} target/fuzz/artifacts
+    STAFFETTA_FUZZ_TARGET={{ target }} cargo +nightly fuzz run --fuzz-dir tests/fuzz/cargo \
+        --target-dir target/fuzz any \
+        target/fuzz/corpus/{{ target }} tests/fuzz/corpus/{{ target }} \
+        -- -artifact_prefix=target/fuzz/artifacts/ {{ options }}
+
 # Does what CI does, from installing to the emulated smoke test.
 ci:
     .ci/run
