@@ -4,6 +4,7 @@
 
 use crate::client::{Client, Outcome};
 use crate::crowd::{Reader, read_until, wait_for_reset};
+use crate::figures::metric;
 use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
@@ -32,17 +33,6 @@ fn adopted(relay: &Relay, version: u64) -> bool {
     let says = format!("serves version {version} from the seed");
     let found = |line: &str| line.contains(&says).then_some(());
     relay.log.find_within(Duration::ZERO, 0, found).is_some()
-}
-
-/// The sum of all values of the metric `name` whose labels hold `label`.
-fn metric(relay: &Relay, name: &str, label: &str) -> u64 {
-    let (status, text) = relay.ask("GET /metrics");
-    assert_eq!(status, 200, "{text}");
-    let line = |line: &str| -> Option<u64> {
-        let (left, value) = line.rsplit_once(' ')?;
-        (left.starts_with(name) && left.contains(label)).then(|| value.parse().ok())?
-    };
-    text.lines().filter_map(line).sum()
 }
 
 /// 100 changes of 200 KB for 500 subscribers are 10 GB. What may stay in memory of it does not
@@ -99,7 +89,7 @@ fn a_stuck_client_costs_the_others_nothing_and_is_reset() {
 }
 
 /// A connection with 4 KB of receive buffer.
-fn connect_small(relay: &Relay) -> TcpStream {
+pub fn connect_small(relay: &Relay) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("descriptors are left");
     socket.set_recv_buffer_size(4096).expect("before connect");
     let address = relay.address.into();

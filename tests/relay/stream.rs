@@ -33,19 +33,24 @@ impl Events {
     pub fn subscribe(relay: &Relay, way: Way, path: &str) -> Events {
         let mut client = Client::connect(relay, way);
         client.send(request::with("GET", path, "Accept: text/event-stream\r\n").as_bytes());
-        let head = client
-            .head()
-            .unwrap_or_else(|error| panic!("{path} by {way:?}: {error}"));
-        assert_eq!(head.status, 200, "{path} by {way:?}");
+        Events::accepted(client).unwrap_or_else(|error| panic!("{path} by {way:?}: {error}"))
+    }
+
+    /// The stream that `client` has asked for, if it is accepted.
+    pub fn accepted(mut client: Client) -> Outcome<Events> {
+        let head = client.head()?;
+        if head.status != 200 {
+            return Err(format!("status {}", head.status));
+        }
         let chunked = head.has("transfer-encoding");
-        Events {
+        Ok(Events {
             client,
             head,
             text: String::new(),
             chunked,
             retry_ms: None,
             comments: 0,
-        }
+        })
     }
 
     /// The next event; fields that dispatch none are taken note of on the way.
