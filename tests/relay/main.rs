@@ -25,6 +25,7 @@ mod seed;
 mod shortened;
 mod slow;
 mod stream;
+mod tls;
 mod tunnel;
 mod way;
 mod websocket;
