@@ -35,6 +35,8 @@ pub type Upgrade = (Opening, Vec<u8>);
 enum After {
     /// Serve a stream on it from now on.
     Stream(Upgrade),
+    /// Read the first request inside a tunnel, in the time of a head.
+    First,
     /// Read the next request.
     Next,
     /// End it in order; the peer may still be sending.
@@ -68,6 +70,7 @@ pub async fn serve_requests(connection: &Rc<Connection>) -> io::Result<Option<Up
             after => after,
         };
         match after {
+            After::First => {}
             After::Next if buffer.is_empty() => {
                 buffer = Vec::new();
                 connection.arm(Reason::Idle);
@@ -236,7 +239,7 @@ async fn tunnel(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Result
         return Ok(After::Done);
     }
     start_tls(connection, std::mem::take(buffer)).await?;
-    Ok(After::Next)
+    Ok(After::First)
 }
 
 /// Reads the body of a request that needs it, whole, up to its bound.

@@ -180,6 +180,7 @@ fn stopped(relay: &Relay) -> Vec<(&'static str, Box<dyn Read>)> {
         ("in a tunnel", tunnel(b"\x16")),
         ("in TLS, before a request", inside(Transport::Tls, b"")),
         ("in TLS", inside(Transport::Tls, b"G")),
+        ("in TLS in a tunnel, before", inside(Transport::Tunnel, b"")),
         ("in TLS in a tunnel", inside(Transport::Tunnel, b"G")),
     ]
 }
