@@ -178,6 +178,11 @@ impl Io {
             return Ok(());
         };
         loop {
+            // At first this is what came right behind the client's first message.
+            if let Err(error) = tls.process_new_packets() {
+                let _ = flush_records(tls, &mut self.wire, &mut self.sent);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
             flush_records(tls, &mut self.wire, &mut self.sent)?;
             if !tls.is_handshaking() {
                 return Ok(());
@@ -188,10 +193,6 @@ impl Io {
             };
             if tls.read_tls(&mut source)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-            if let Err(error) = tls.process_new_packets() {
-                let _ = flush_records(tls, &mut self.wire, &mut self.sent);
-                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
         }
     }

@@ -438,12 +438,13 @@ fn what_only_looks_like_tls_is_ended_at_once() {
     let whole = hello("relay.test");
     let mut bent = whole.clone();
     bent[8] -= 1;
-    let cases: [(&str, Vec<u8>); 5] = [
+    let cases: [(&str, Vec<u8>); 6] = [
         ("an empty record", record(b"")),
         ("a server's hello", record(b"\x02\x00\x00\x02\x03\x03")),
         ("a record longer than any", b"\x16\x03\x01\xff\xff".to_vec()),
         ("another version", b"\x16\x09\x09\x00\x02ab".to_vec()),
         ("a hello longer than it says", bent),
+        ("two hellos at once", whole.repeat(2)),
     ];
     for (name, bytes) in cases {
         let mut socket = connect_tcp(&relay);
@@ -459,5 +460,5 @@ fn what_only_looks_like_tls_is_ended_at_once() {
         assert!(took < PATIENCE / 8, "{name}: {took:?}");
     }
     let failed = metric(&relay, "staffetta_handshakes_failed", "");
-    assert_eq!(failed, 5);
+    assert_eq!(failed, 6);
 }
