@@ -21,12 +21,28 @@ const CONFIG: &str = "STAFFETTA_TEST_RELAY";
 /// Starts the relay of `site` with `limits`. `test` is the path of the calling test, which must
 /// call this first: in the second process it serves until it is told to end, and gives nothing.
 pub fn start(test: &str, limits: Limits, site: impl FnOnce() -> Site) -> Option<(Site, Relay)> {
-    if let Some(config) = std::env::var_os(CONFIG) {
-        serve(config.into(), limits);
+    if serves(limits) {
         return None;
     }
     let site = site();
-    let mut words = with_the_thread();
+    let relay = start_through(test, &site, Vec::new());
+    Some((site, relay))
+}
+
+/// Whether this is the second process; then it has served with `limits` and is to end.
+pub fn serves(limits: Limits) -> bool {
+    let config = std::env::var_os(CONFIG);
+    let is_relay = config.is_some();
+    if let Some(config) = config {
+        serve(config.into(), limits);
+    }
+    is_relay
+}
+
+/// The second half of [`start`], by the command `through`; [`serves`] is its first.
+pub fn start_through(test: &str, site: &Site, through: Vec<OsString>) -> Relay {
+    let mut words = through;
+    words.extend(with_the_thread());
     words.push(
         std::env::current_exe()
             .expect("the test program has a path")
@@ -34,8 +50,7 @@ pub fn start(test: &str, limits: Limits, site: impl FnOnce() -> Site) -> Option<
     );
     words.extend([test, "--exact", "--nocapture"].map(OsString::from));
     let config = (CONFIG, site.write_config().into());
-    let relay = Relay::start_by(&site, &words, &[config]);
-    Some((site, relay))
+    Relay::start_by(site, &words, &[config])
 }
 
 fn serve(path: PathBuf, limits: Limits) {
