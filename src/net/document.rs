@@ -14,75 +14,35 @@ use crate::wire::publication::{Form, Publication};
 use super::connection::Connection;
 use super::driver::Driver;
 
-/// A config answer that was decided on.
-pub struct Document {
-    pub publication: Rc<Publication>,
+/// Which document, for whom, in which form.
+#[derive(Clone, Copy)]
+pub struct Ask {
     pub slot: SlotIndex,
     pub key: KeyIndex,
     pub form: Form,
     pub compressed: bool,
-    /// The client has this very answer already.
-    pub not_modified: bool,
     pub head_only: bool,
     /// Whole seconds since the content was confirmed.
     pub age_s: u64,
 }
 
-/// The same, without the snapshot, while something else is waited for.
-pub struct Parked {
-    slot: SlotIndex,
-    key: KeyIndex,
-    form: Form,
-    compressed: bool,
-    head_only: bool,
-    age_s: u64,
+/// A config answer that was decided on.
+pub struct Document {
+    pub ask: Ask,
+    pub publication: Rc<Publication>,
+    /// The client has this very answer already.
+    pub not_modified: bool,
 }
 
-impl Document {
-    /// Lets the snapshot go.
-    pub fn park(self) -> Parked {
-        let Document {
-            slot,
-            key,
-            form,
-            compressed,
-            head_only,
-            age_s,
-            ..
-        } = self;
-        Parked {
-            slot,
-            key,
-            form,
-            compressed,
-            head_only,
-            age_s,
-        }
-    }
-}
-
-impl Parked {
-    /// Takes the newest snapshot; a slot that had one has one for ever.
+impl Ask {
+    /// The answer from the newest snapshot; a slot that had one has one for ever.
     pub fn resume(self, driver: &Driver) -> io::Result<Document> {
         let newest = driver.state.borrow().fanout.newest(self.slot).cloned();
         let publication = newest.ok_or(io::ErrorKind::NotFound)?;
-        let Parked {
-            slot,
-            key,
-            form,
-            compressed,
-            head_only,
-            age_s,
-        } = self;
         Ok(Document {
+            ask: self,
             publication,
-            slot,
-            key,
-            form,
-            compressed,
             not_modified: false,
-            head_only,
-            age_s,
         })
     }
 }
@@ -93,15 +53,15 @@ pub async fn send(connection: &Rc<Connection>, document: &Document, close: bool)
     if document.not_modified {
         let head = document
             .publication
-            .not_modified(document.form, document.compressed);
+            .not_modified(document.ask.form, document.ask.compressed);
         return connection
             .write(&[head.as_bytes(), moment.as_bytes()])
             .await;
     }
     let prepared = document
         .publication
-        .answer(document.form, document.compressed);
-    let body: &[u8] = if document.head_only {
+        .answer(document.ask.form, document.ask.compressed);
+    let body: &[u8] = if document.ask.head_only {
         &[]
     } else {
         &prepared.body
@@ -135,7 +95,7 @@ fn moment(connection: &Connection, document: &Document, close: bool) -> heapless
     // close".
     let _ = std::fmt::Write::write_fmt(
         &mut text,
-        format_args!("age: {}\r\ndate: {date}\r\n{close}\r\n", document.age_s),
+        format_args!("age: {}\r\ndate: {date}\r\n{close}\r\n", document.ask.age_s),
     );
     text
 }

@@ -307,11 +307,11 @@ impl Driver {
         document: &Document,
     ) -> io::Result<Place> {
         let version = document.publication.version;
-        let held = self
-            .state
-            .borrow_mut()
-            .fanout
-            .hold(document.slot, version, document.key);
+        let held =
+            self.state
+                .borrow_mut()
+                .fanout
+                .hold(document.ask.slot, version, document.ask.key);
         let key = held.map_err(|SubscribersFull| io::Error::from(io::ErrorKind::OutOfMemory))?;
         let writer = Writer::Fetch(Rc::downgrade(connection));
         put(&mut self.writers.borrow_mut(), key, writer);

@@ -136,9 +136,10 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
                 true => answer,
                 // Nobody sends a body with this; who does, and slowly, keeps no snapshot alive.
                 false => {
-                    let parked = answer.park();
+                    let ask = answer.ask;
+                    drop(answer);
                     close |= !discard_body(connection, buffer, &request).await?;
-                    parked.resume(driver)?
+                    ask.resume(driver)?
                 }
             };
             document::send(connection, &answer, close).await?;

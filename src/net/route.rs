@@ -26,7 +26,7 @@ use crate::wire::{cors, events, gzip, iam, websocket};
 
 use super::admin;
 use super::connection::{Connection, Door};
-use super::document::Document;
+use super::document::{Ask, Document};
 use super::driver::Driver;
 use super::log::{Cause, Untrusted};
 use super::stream::{Greeting, Opening};
@@ -264,15 +264,18 @@ fn document(
         true => state.counters.documents_not_modified += 1,
         false => state.counters.documents += 1,
     }
-    Ok(Action::Document(Document {
-        publication,
+    let ask = Ask {
         slot,
         key,
         form,
         compressed,
-        not_modified,
         head_only: head.method == Method::Head,
         age_s,
+    };
+    Ok(Action::Document(Document {
+        ask,
+        publication,
+        not_modified,
     }))
 }
 
