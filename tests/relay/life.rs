@@ -148,6 +148,45 @@ fn a_stop_says_goodbye_to_everybody_and_succeeds() {
     assert!(relay.stop().success());
 }
 
+/// Requests that are on their way while the relay ends. Event streams and reports must not hear of
+/// it: to them a refusal is final.
+#[test]
+fn nobody_is_turned_away_for_good_at_the_end() {
+    let (_site, relay) = start();
+    let report = br#"{"collection_id":"inventory","environment_id":"dev","usages":[]}"#;
+    let requests = [
+        request::post(&request::usage_path(), report, ""),
+        request::post(&request::analytics_path(), report, ""),
+        request::get(&subscribe_path("inventory", "dev")).into_bytes(),
+        request::config().into_bytes(),
+    ];
+    let mut clients = requests.each_ref().map(|request| {
+        let mut client = Client::connect(&relay, PLAIN);
+        client.send(&request[..10]);
+        client
+    });
+    // Connections are accepted in their order: when this one is served, the others are in.
+    assert_eq!(ask(&relay, PLAIN, request::config()).status(), 200);
+    relay.signal(Signal::TERM);
+    relay.log.wait_for("ending: ");
+    for (client, request) in clients.iter_mut().zip(&requests) {
+        client.send(&request[10..]);
+    }
+    let [usage, analytics, stream, document] = &mut clients;
+    assert_eq!(usage.answer(false).map(|answer| answer.status()), Ok(202));
+    assert_eq!(
+        analytics.answer(false).map(|answer| answer.status()),
+        Ok(202)
+    );
+    let answer = document.answer(false).expect("an answer");
+    assert_eq!(answer.status(), 503);
+    assert!(answer.head.has("retry-after"));
+    assert_eq!(stream.head().map(|head| head.status), Ok(200));
+    while stream.chunk().expect("the stream ends in order").is_some() {}
+    drop(clients);
+    assert!(relay.wait().success());
+}
+
 #[test]
 fn a_removed_key_ends_its_own_streams_only() {
     let mut site = Site::new("life", &seed::usual("one"));
