@@ -76,9 +76,12 @@ fn switched(mut seed: Value) -> Value {
 
 fn evaluate(python: &Path, seed: String) -> Expected {
     let scratch = Scratch::new("expected");
-    let file = scratch.path("seed.json");
-    fs::write(&file, &seed).expect("the scratch directory is writable");
-    let apps = SLOTS.map(|slot| App::offline(python, slot, &file));
+    let apps = SLOTS.map(|slot| {
+        // The SDK locks the file while it reads, and gives up at once when another one does.
+        let file = scratch.path(&format!("{}-{}.json", slot.0, slot.1));
+        fs::write(&file, &seed).expect("the scratch directory is writable");
+        App::offline(python, slot, &file)
+    });
     let values = apps.map(|mut app| {
         app.wait(0, "loaded", START_MAX);
         app.evaluate()
