@@ -8,7 +8,10 @@
 mod harness;
 
 mod app;
+mod child;
+mod debian;
 mod demo;
+mod js;
 mod namespace;
 mod python;
 mod scenario;
