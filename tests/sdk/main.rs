@@ -14,6 +14,7 @@ mod demo;
 mod js;
 mod namespace;
 mod python;
+mod rust;
 mod scenario;
 
 use app::{App, Route, SLOTS, START_MAX};
