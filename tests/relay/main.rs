@@ -16,6 +16,7 @@ mod documents;
 mod fanout;
 mod figures;
 mod heads;
+mod hellos;
 mod life;
 mod network;
 mod process;

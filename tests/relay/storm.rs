@@ -81,7 +81,7 @@ impl Visitor {
     }
 
     /// Waits for the end that a relay in its last seconds brings about.
-    fn sent_away(self) -> Outcome<()> {
+    fn follow_to_the_end(self) -> Outcome<()> {
         match self {
             Visitor::Socket(mut socket) => {
                 match socket.next_change()? {
@@ -245,14 +245,14 @@ fn a_crowd_over_the_limit_is_told_or_closed_by_every_way() {
 }
 
 #[test]
-fn a_crowd_sent_away_within_the_window_and_not_at_once() {
+fn a_crowd_is_sent_away_within_the_window_and_not_at_once() {
     const WINDOW: Duration = Duration::from_secs(3);
     const STACK_BYTES: usize = 256 * 1024;
     let limits = Limits {
         drain_timeout: WINDOW,
         ..Limits::PRODUCTION
     };
-    let name = "storm::a_crowd_sent_away_within_the_window_and_not_at_once";
+    let name = "storm::a_crowd_is_sent_away_within_the_window_and_not_at_once";
     let Some((_site, relay)) = shortened::start(name, limits, site) else {
         return;
     };
@@ -268,7 +268,7 @@ fn a_crowd_sent_away_within_the_window_and_not_at_once() {
             let ready = ready.clone();
             let read = move || {
                 ready.send(()).expect("the test waits");
-                (visitor.sent_away(), Instant::now())
+                (visitor.follow_to_the_end(), Instant::now())
             };
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
             thread.spawn(read).expect("threads are left")
