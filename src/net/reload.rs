@@ -94,7 +94,7 @@ async fn try_reload(driver: &Rc<Driver>) -> Report {
         }
         Err(problem) => {
             lines.push(format!(
-                "the configuration is in force; the seed is not used, what is served stays: {problem}"
+                "the configuration is in force; the seed is not, what is served stays: {problem}"
             ));
             Report {
                 is_applied: true,

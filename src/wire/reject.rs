@@ -1,8 +1,9 @@
 //! The one table from a refusal to what a client sees of it.
 //!
-//! Owns status and body of every [`Reject`]; nobody else chooses a status for one. What decides here is how IBM's SDKs take it: any 4xx but 429 on a WebSocket upgrade, and
-//! any 4xx of IAM, stops most of them until their process restarts, so a 4xx is for what will not
-//! get better by itself, and everything else is 429 or 503 with `Retry-After`.
+//! Owns status and body of every [`Reject`]; nobody else chooses a status for one. What decides
+//! here is how IBM's SDKs take it: any 4xx but 429 on a WebSocket upgrade, and any 4xx of IAM,
+//! stops most of them until their process restarts, so a 4xx is for what will not get better by
+//! itself, and everything else is 429 or 503 with `Retry-After`.
 //!
 //! Invariant: never a 3xx, because SDKs' HTTP libraries follow it.
 
