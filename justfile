@@ -31,13 +31,35 @@ cross target="aarch64":
 cross-smoke target="aarch64":
     cross/smoke {{ target }}
 
+# Builds what the benchmarks run.
+[private]
+bench-tools:
+    cargo build --release --locked
+    cargo build --release --locked --manifest-path tests/bench/Cargo.toml --target-dir target/bench
+
 # Compares a config GET with nginx and a raw write loop (installs nginx and wrk).
-bench-get *options:
+bench-get *options: bench-tools
     python3 tests/bench/get.py {{ options }}
 
-# Times a change from reload to the last byte at 2,000 clients.
-bench-fanout *options:
+# Times a change from reload to the last byte at 2,000 clients (--tls, --stuck N).
+bench-fanout *options: bench-tools
     python3 tests/bench/fanout.py {{ options }}
+
+# Weighs 5,000 idle clients of each kind on the static build that ships (--tls).
+bench-idle *options: bench-tools (cross "x86_64")
+    python3 tests/bench/idle.py --relay target/dist/x86_64-unknown-linux-musl/staffetta {{ options }}
+
+# Times exec to the first answer with a 1 MB seed.
+bench-start *options: bench-tools
+    python3 tests/bench/start.py {{ options }}
+
+# Lets 2,000 TLS clients come back at once while one keeps asking.
+bench-reconnect *options: bench-tools
+    python3 tests/bench/storm.py {{ options }}
+
+# Says what the static binaries weigh that were built so far.
+size:
+    @stat --format '%s bytes  %n' target/dist/*/staffetta
 
 # Makes a seed of about 1 MB below target/.
 seed-large:
