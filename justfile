@@ -65,11 +65,11 @@ size:
 seed-large:
     python3 seeds/make-large.py > target/large.json
 
-# Fuzzes one target of tests/fuzz until it is stopped (needs nightly Rust and cargo-fuzz).
+# Fuzzes one target of tests/fuzz until it is stopped (needs cargo-fuzz and a C++ compiler).
 fuzz target *options:
     mkdir -p target/fuzz/corpus/{{ target }} target/fuzz/artifacts
-    STAFFETTA_FUZZ_TARGET={{ target }} cargo +nightly fuzz run --fuzz-dir tests/fuzz/cargo \
-        --target-dir target/fuzz any \
+    STAFFETTA_FUZZ_TARGET={{ target }} cargo fuzz run --sanitizer none \
+        --fuzz-dir tests/fuzz/cargo --target-dir target/fuzz any \
         target/fuzz/corpus/{{ target }} tests/fuzz/corpus/{{ target }} \
         -- -artifact_prefix=target/fuzz/artifacts/ {{ options }}
 
