@@ -47,7 +47,8 @@ bench-fanout *options: bench-tools
 
 # Weighs 5,000 idle clients of each kind on the static build that ships (--tls).
 bench-idle *options: bench-tools (cross "x86_64")
-    python3 tests/bench/idle.py --relay target/dist/x86_64-unknown-linux-musl/staffetta {{ options }}
+    python3 tests/bench/idle.py --relay target/dist/x86_64-unknown-linux-musl/staffetta \
+        {{ options }}
 
 # Times exec to the first answer with a 1 MB seed.
 bench-start *options: bench-tools
