@@ -84,10 +84,7 @@ impl Clock {
     /// The time of day, for output only. Before 1970 reads as 1970; 64 bits on every target.
     pub fn wall(&self) -> Wall {
         match &self.face {
-            Face::System => {
-                let time = clock_gettime(ClockId::Realtime);
-                Wall::from_unix(u64::try_from(time.tv_sec).unwrap_or(0))
-            }
+            Face::System => system_wall(),
             Face::Virtual(hands) => {
                 let Reading { now, wall_set } = hands.get();
                 let passed = now.since(wall_set.1).as_secs();
@@ -173,6 +170,13 @@ impl Hands {
         let wall_set = (wall, now);
         self.0.set(Reading { now, wall_set });
     }
+}
+
+/// The machine's own time of day, for libraries that want to read it themselves. The standard
+/// library's cannot be used: on 32-bit targets it ends the process in 2038.
+pub(super) fn system_wall() -> Wall {
+    let time = clock_gettime(ClockId::Realtime);
+    Wall::from_unix(u64::try_from(time.tv_sec).unwrap_or(0))
 }
 
 /// `wall`, or the last second that can be written with a year of four digits.

@@ -19,8 +19,9 @@ use std::sync::Arc; // reason: rustls takes its configuration in an Arc
 use std::task::{Poll, ready};
 
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{Acceptor, NoServerSessionStorage};
+use rustls::time_provider::TimeProvider;
 use rustls::{CipherSuite, ServerConfig};
 use smol::Timer;
 use smol::lock::SemaphoreGuard;
@@ -28,11 +29,26 @@ use smol::lock::SemaphoreGuard;
 use crate::state::deadlines::Reason;
 use crate::time::Duration;
 
+use super::clock::system_wall;
 use super::connection::Connection;
 use super::driver::Driver;
 
 /// The shortest time that a handshake place is taken; a timer fires in a turn of the reactor.
 const PACE: Duration = Duration::from_millis(1);
+
+/// Whether the standard library's clock goes on after 2038.
+const HAS_64_BIT_CLOCK: bool = cfg!(target_pointer_width = "64");
+
+/// The time of day as rustls asks for it.
+#[derive(Debug)]
+struct SystemWall;
+
+impl TimeProvider for SystemWall {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = system_wall().as_unix();
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    }
+}
 
 /// What the handshakes of this relay are made with.
 pub type ServerTls = Arc<ServerConfig>; // reason: rustls takes its configuration in an Arc
@@ -100,9 +116,14 @@ pub fn server_config(
         .map_err(unusable)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.ignore_client_order = !has_aes;
-    config.send_tls13_tickets = 1;
+    config.time_provider = Arc::new(SystemWall); // reason: a field of rustls
     config.session_storage = Arc::new(NoServerSessionStorage {}); // reason: a field of rustls
-    config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
+    // The library's tickets read the standard library's clock, which ends the process in 2038 where
+    // it has 32 bits. There, sessions are not resumed.
+    config.send_tls13_tickets = if HAS_64_BIT_CLOCK { 1 } else { 0 };
+    if HAS_64_BIT_CLOCK {
+        config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
+    }
     Ok(Arc::new(config)) // reason: rustls takes its configuration in an Arc
 }
 
