@@ -26,6 +26,9 @@ const EVENTS_MAX: usize = 512;
 const COMMANDS: u64 = u64::MAX;
 const ADMIN: u64 = u64::MAX - 1;
 
+/// Clients started before those that wait are served: the first ones are not to wait for the last.
+const STARTS_PER_TURN: usize = 32;
+
 /// Clients for each source address: far below its ports, some of which are still in `TIME_WAIT`.
 const CLIENTS_PER_SOURCE: usize = 1000;
 
@@ -190,14 +193,22 @@ impl Swarm {
         let deadline = Instant::now() + self.plan.connect_timeout;
         let mut ready = 0;
         while ready < all {
-            while self.clients.len() < all && self.clients.len() - ready < self.plan.connecting_max
+            let mut started = 0;
+            while started < STARTS_PER_TURN
+                && self.clients.len() < all
+                && self.clients.len() - ready < self.plan.connecting_max
             {
                 self.start_client()?;
+                started += 1;
             }
+            let patience = match started {
+                STARTS_PER_TURN => Duration::ZERO,
+                _ => Duration::from_millis(200),
+            };
             if Instant::now() > deadline {
                 return Err(SwarmError::NotReady(ready));
             }
-            for token in self.wait(Duration::from_millis(200))? {
+            for token in self.wait(patience)? {
                 let number = token as usize;
                 let client = &mut self.clients[number];
                 let before = client.ready;
