@@ -100,7 +100,14 @@ impl fmt::Display for Digest {
 /// Where a snapshot came from; the value of `X-Config-Source`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
+    /// The seed file.
     Seed,
+    /// The last known good document, from the state folder.
+    Cache,
+    /// The upstream that is asked first.
+    Primary,
+    /// The upstream that stands in for it.
+    Backup,
 }
 
 impl Source {
@@ -108,6 +115,42 @@ impl Source {
     pub const fn as_str(self) -> &'static str {
         match self {
             Source::Seed => "seed",
+            Source::Cache => "cache",
+            Source::Primary => "primary",
+            Source::Backup => "backup",
+        }
+    }
+}
+
+/// Which of the two upstreams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    Primary,
+    Backup,
+}
+
+impl Role {
+    /// Both, in the order in which they are asked.
+    pub const ALL: [Role; 2] = [Role::Primary, Role::Backup];
+
+    /// As it is written in status, metrics and logs.
+    pub const fn as_str(self) -> &'static str {
+        self.source().as_str()
+    }
+
+    /// Where a snapshot from this upstream came from.
+    pub const fn source(self) -> Source {
+        match self {
+            Role::Primary => Source::Primary,
+            Role::Backup => Source::Backup,
+        }
+    }
+
+    /// The other one.
+    pub const fn other(self) -> Role {
+        match self {
+            Role::Primary => Role::Backup,
+            Role::Backup => Role::Primary,
         }
     }
 }
