@@ -109,6 +109,11 @@ pub struct Limits {
     /// What a client without data is told to wait (`Retry-After`).
     pub retry_after: Duration,
 
+    // Upstream.
+    /// Relays that content may come through: the service, one at the site, one for each hall, and
+    /// room to spare. A ring is found by the relay's own name; this ends one whose names change.
+    pub path_nodes_max: usize,
+
     // Housekeeping.
     /// How often the seed file is looked at.
     pub seed_interval: Duration,
@@ -197,6 +202,7 @@ impl Limits {
         wrong_keys_max: 20,
         wrong_keys_window: Duration::from_secs(10),
         retry_after: Duration::from_secs(5),
+        path_nodes_max: 8,
         seed_interval: Duration::from_secs(2),
         drain_timeout: Duration::from_secs(5),
         disk_jobs_max: 16,

@@ -26,6 +26,11 @@ impl Id {
         (fits && text.bytes().all(legal)).then(|| Id(text.into()))
     }
 
+    /// A made-up id: `bits` in hex, always 16 digits.
+    pub fn from_bits(bits: u64) -> Id {
+        Id(format!("{bits:016x}").into())
+    }
+
     /// The id as it is written.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -50,12 +50,13 @@ impl Ask {
 /// Writes the answer whole.
 pub async fn send(connection: &Rc<Connection>, document: &Document, close: bool) -> io::Result<()> {
     let moment = moment(connection, document, close);
+    let path = connection.driver.path_field(document.ask.slot);
     if document.not_modified {
         let head = document
             .publication
             .not_modified(document.ask.form, document.ask.compressed);
         return connection
-            .write(&[head.as_bytes(), moment.as_bytes()])
+            .write(&[head.as_bytes(), path.as_bytes(), moment.as_bytes()])
             .await;
     }
     let prepared = document
@@ -66,7 +67,7 @@ pub async fn send(connection: &Rc<Connection>, document: &Document, close: bool)
     } else {
         &prepared.body
     };
-    let parts: [&[u8]; 3] = [&prepared.head, moment.as_bytes(), body];
+    let parts: [&[u8]; 4] = [&prepared.head, path.as_bytes(), moment.as_bytes(), body];
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let written = connection.try_write(&parts)?;
     if written == length && connection.io().try_flush().is_ok() {

@@ -10,7 +10,9 @@
 //! clients; a socket that was full is left to its own task.
 
 use std::cell::{Cell, RefCell};
+use std::collections::hash_map::RandomState;
 use std::future::{Future, poll_fn};
+use std::hash::BuildHasher as _;
 use std::io;
 use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
@@ -30,6 +32,7 @@ use crate::state::slots::Adoption;
 use crate::time::Instant;
 use crate::wire::frame::Frame;
 use crate::wire::http::response::Answer;
+use crate::wire::path::Path;
 use crate::wire::publication::Publication;
 use crate::wire::{reject, sse, websocket};
 
@@ -83,6 +86,8 @@ pub struct Driver {
     pub seed: RefCell<seed::Seed>,
     pub loaded: RefCell<Rc<Loaded>>,
     pub guid: Id,
+    /// What this relay is called by other relays, for as long as it runs.
+    pub node: Id,
     pub tunnels: RefCell<Tunnels>,
     pub tls: RefCell<Option<ServerTls>>,
     pub frames: Frames,
@@ -95,6 +100,8 @@ pub struct Driver {
     executor: Rc<LocalExecutor<'static>>,
     connections: RefCell<Vec<Option<Weak<Connection>>>>,
     writers: RefCell<Vec<Option<Writer>>>,
+    /// For each slot, the field that names the relays between its content and the origin.
+    path_fields: RefCell<Vec<Rc<str>>>,
     gone: Cell<Vec<Key>>,
     left: Cell<Vec<Key>>,
     open: Cell<Open>,
@@ -129,7 +136,11 @@ impl Driver {
             loaded,
             random_seed,
         } = parts;
+        let node = node();
+        let own = Rc::<str>::from(Path::default().field(&node));
         Rc::new(Driver {
+            path_fields: RefCell::new(vec![own; loaded.config.slots.len()]),
+            node,
             handshakes: Semaphore::new(limits.handshakes_max),
             started: clock.now(),
             limits,
@@ -339,6 +350,19 @@ impl Driver {
         adoption
     }
 
+    /// The field that tells a relay behind this one where a slot's content came through.
+    pub fn path_field(&self, slot: SlotIndex) -> Rc<str> {
+        let fields = self.path_fields.borrow();
+        fields.get(usize::from(slot.0)).cloned().unwrap_or_default()
+    }
+
+    /// Notes where a slot's content came through. No client hears of it: it is no change.
+    pub fn note_path(&self, slot: SlotIndex, path: &Path) {
+        if let Some(field) = self.path_fields.borrow_mut().get_mut(usize::from(slot.0)) {
+            *field = path.field(&self.node).into();
+        }
+    }
+
     // The loop.
 
     /// Takes turns until the drain window is over or nobody is left to wait for.
@@ -454,6 +478,12 @@ impl Drop for Place {
         push(&self.driver.left, self.key);
         self.driver.wake();
     }
+}
+
+/// A name that no other relay has: 64 random bits, in hex. It need not outlive the process, and it
+/// is no secret.
+fn node() -> Id {
+    Id::from_bits(RandomState::new().hash_one(std::process::id()))
 }
 
 fn push(list: &Cell<Vec<Key>>, key: Key) {

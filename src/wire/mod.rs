@@ -16,6 +16,7 @@ pub mod http;
 pub mod iam;
 pub mod ibm;
 pub mod json;
+pub mod path;
 pub mod percent;
 pub mod publication;
 pub mod reject;
