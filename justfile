@@ -58,6 +58,10 @@ bench-start *options: bench-tools
 bench-reconnect *options: bench-tools
     python3 tests/bench/storm.py {{ options }}
 
+# Storms the relay with more clients than CI has the time for: vanished, too many, sent away.
+storms clients="2000":
+    RELAY_STORM={{ clients }} cargo test --locked --test relay storm:: -- --nocapture
+
 # Says what the static binaries weigh that were built so far.
 size:
     @stat --format '%s bytes  %n' target/dist/*/staffetta
