@@ -41,7 +41,7 @@ bench-tools:
 bench-get *options: bench-tools
     python3 tests/bench/get.py {{ options }}
 
-# Times a change from reload to the last byte at 2,000 clients (--tls, --stuck N).
+# Times a change to 2,000 clients, brokers beside it (--tls, --stuck N; installs the brokers).
 bench-fanout *options: bench-tools
     python3 tests/bench/fanout.py {{ options }}
 

@@ -6,6 +6,7 @@ round each, so that every line sees the same machine. See README.md for the meth
 """
 
 from rig import Rig, arguments, fail, machine, median, raise_open_files, ratio, table
+from peers import BROKERS
 from seed import ADMIN_TOKEN, CONFIG_PATH, SSE_PATH, WS_PATH, Relay, seed
 
 PATHS = {"sse": SSE_PATH, "ws": WS_PATH}
@@ -14,11 +15,14 @@ PATHS = {"sse": SSE_PATH, "ws": WS_PATH}
 class Line:
     """One server, its swarm and what they measured."""
 
-    def __init__(self, rig, options, kind, name, *, relay, tls=False, stuck=0):
-        self.name, self.kind, self.rounds = name, kind, []
+    def __init__(self, rig, options, kind, name, *, relay=False, broker=None, tls=False, stuck=0):
+        self.name, self.kind, self.rounds, self.publishes = name, kind, [], None
         label = name.replace(" ", "-")
         # Streams, their refetchers, and room for the reload.
         connections = options.clients * 2 + stuck + 64
+        if broker:
+            self.begin_broker(rig, options, label, broker)
+            return
         if relay:
             self.relay = Relay(rig, label, options.size, tls, connections)
             self.server, port, admin = self.relay.program, self.relay.port, self.relay.admin_port
@@ -27,7 +31,6 @@ class Line:
             self.relay, token = None, "t" * 300
             self.server, port = rig.raw_loop(seed(options.size, 0), label)
             admin = port
-        self.memory_before = self.server.memory()
         argv = ["--kind", kind, "--clients", options.clients, "--stuck", stuck,
                 "--to", f"127.0.0.1:{port}", "--path", PATHS[kind],
                 "--header", f"Authorization: Bearer {token}",
@@ -39,6 +42,19 @@ class Line:
             argv += ["--seed", self.relay.seed]
         if tls:
             argv += ["--tls-ca", self.relay.ca, "--tls-name", "localhost"]
+        self.begin_swarm(rig, label, argv)
+
+    def begin_broker(self, rig, options, label, broker):
+        connections = options.clients + 1024
+        peer = broker(rig, label, seed(options.size, 0), connections)
+        self.relay, self.server = None, peer.program
+        self.publishes = rig.folder / f"{label}.message"
+        self.size_bytes = options.size
+        self.begin_swarm(rig, label, [
+            "--kind", peer.kind, "--clients", options.clients, "--to", f"127.0.0.1:{peer.port}",
+            "--seconds-max", 900, *peer.arguments])
+
+    def begin_swarm(self, rig, label, argv):
         self.swarm, report = rig.swarm(f"{label}-swarm", argv)
         self.connect_ms = report["connect_us"] / 1000
 
@@ -47,6 +63,9 @@ class Line:
         command = "round"
         if self.relay:
             command += f" {self.relay.next_seed(number)}"
+        if self.publishes:
+            self.publishes.write_bytes(seed(self.size_bytes, number + 1))
+            command += f" {self.publishes}"
         before = self.server.cpu_ns()
         self.swarm.tell(command)
         report = self.swarm.hear()
@@ -77,6 +96,10 @@ def lines(rig, options, kind):
         stuck = {"relay": bool(rig.relay), "stuck": options.stuck}
         who = "relay" if rig.relay else "raw loop"
         found.append(Line(rig, options, kind, f"{kind} {who} {options.stuck} stuck", **stuck))
+    for name in options.brokers.split(",") if kind == "sse" and options.brokers else []:
+        if name not in BROKERS:
+            fail(f"no broker {name!r}; there is: {', '.join(BROKERS)}")
+        found.append(Line(rig, options, kind, name, broker=BROKERS[name]))
     return found
 
 
@@ -114,6 +137,8 @@ def main():
     parser.add_argument("--kinds", default="sse,ws", help="sse, ws or both (sse,ws)")
     parser.add_argument("--tls", action="store_true", help="add a line over TLS")
     parser.add_argument("--stuck", type=int, default=0, help="add a line with N stuck clients")
+    parser.add_argument("--brokers", default="nchan,mosquitto",
+                        help="with event streams, in the same rounds (nchan,mosquitto)")
     options = parser.parse_args()
     raise_open_files(options.clients * 2 + options.stuck + 256)
     for kind in options.kinds.split(","):

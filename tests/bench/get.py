@@ -7,10 +7,9 @@ path; wrk asks each in turn. See README.md for the method.
 
 import os
 import re
-import socket
 import subprocess
-from rig import (CLIENT_CPU, Rig, arguments, fail, machine, median, raise_open_files, ratio,
-                 require, table)
+from rig import (CLIENT_CPU, Rig, arguments, fail, free_port, machine, median, raise_open_files,
+                 ratio, require, table)
 from seed import CONFIG_PATH, Relay, seed
 
 NGINX = """
@@ -41,12 +40,6 @@ def nginx(rig, name, document, port, cache):
     config = folder / "nginx.conf"
     config.write_text(NGINX.format(folder=folder, port=port, cache=cache))
     return rig.start(name, ["nginx", "-p", folder, "-e", "stderr", "-c", config])
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def fetch(port, token):

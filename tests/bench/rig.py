@@ -14,6 +14,7 @@ import resource
 import select
 import shutil
 import signal
+import socket
 import statistics
 import struct
 import subprocess
@@ -25,6 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SERVER_CPU = 0
 CLIENT_CPU = 1
+NCHAN_MODULE = Path("/usr/lib/nginx/modules/ngx_nchan_module.so")
 
 
 def arguments(description):
@@ -46,8 +48,11 @@ def fail(problem):
 
 def require(*programs):
     """Installs Debian's packages of what is missing. As root only; else says what to install."""
-    packages = {"nginx": "nginx-light", "wrk": "wrk", "curl": "curl"}
-    missing = [packages[program] for program in programs if not shutil.which(program)]
+    packages = {"nginx": "nginx-light", "wrk": "wrk", "curl": "curl", "mosquitto": "mosquitto",
+                "nchan": "libnginx-mod-nchan"}
+    there = {"nchan": NCHAN_MODULE.exists()}
+    missing = [packages[program] for program in programs
+               if not there.get(program, shutil.which(program))]
     if not missing:
         return
     command = ["apt-get", "install", "-y", "--no-install-recommends", *missing]
@@ -58,6 +63,12 @@ def require(*programs):
     if subprocess.run(command, **quiet).returncode != 0:
         subprocess.run(["apt-get", "update"], check=True, **quiet)
         subprocess.run(command, check=True, **quiet)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def raise_open_files(needed):

@@ -14,6 +14,7 @@ pub mod client;
 pub mod events;
 pub mod frames;
 pub mod head;
+pub mod mqtt;
 pub mod reader;
 pub mod swarm;
 pub mod transport;

@@ -3,7 +3,8 @@
 //! Owns the choice of what counts. An SSE client is *ready* at the end of its `Registration` event
 //! and has seen a *change* at the end of the last event that a change consists of; a WebSocket
 //! client is ready at its 101 and sees a change in each text that is no heartbeat; a keep-alive
-//! client is ready, and sees a document, each time a response body is complete.
+//! client is ready, and sees a document, each time a response body is complete; an MQTT client is
+//! ready when what it asked for is acknowledged and sees a change in each message.
 //!
 //! Never reads a socket and never looks at a clock.
 
@@ -11,6 +12,7 @@ use crate::chunked::Chunked;
 use crate::events::{EventName, EventScanner};
 use crate::frames::{Frame, FrameScanner};
 use crate::head::{Head, HeadReader};
+use crate::mqtt::{Packet, PacketScanner};
 use std::fmt;
 
 /// Which client it is.
@@ -20,6 +22,7 @@ pub enum Kind {
     Sse(EventName),
     WebSocket,
     KeepAlive,
+    Mqtt,
 }
 
 /// What a piece of the stream amounted to.
@@ -46,6 +49,8 @@ pub enum ReadError {
     NoLength,
     MalformedChunk,
     MalformedFrame,
+    /// Or one that refuses what was asked for.
+    MalformedPacket,
 }
 
 impl fmt::Display for ReadError {
@@ -57,6 +62,7 @@ impl fmt::Display for ReadError {
             ReadError::NoLength => formatter.write_str("the response has no length"),
             ReadError::MalformedChunk => formatter.write_str("a chunk is malformed"),
             ReadError::MalformedFrame => formatter.write_str("a frame is malformed or too long"),
+            ReadError::MalformedPacket => formatter.write_str("a packet is malformed or refuses"),
         }
     }
 }
@@ -66,6 +72,7 @@ enum State {
     Head(HeadReader),
     Events(Option<Chunked>, Box<EventScanner>),
     Frames(FrameScanner),
+    Packets(PacketScanner),
     /// Bytes of the body to go, and its whole length.
     Body(u64, u64),
 }
@@ -82,7 +89,10 @@ impl Reader {
     pub fn new(kind: Kind) -> Reader {
         Reader {
             kind,
-            state: State::Head(HeadReader::default()),
+            state: match kind {
+                Kind::Mqtt => State::Packets(PacketScanner::default()),
+                _ => State::Head(HeadReader::default()),
+            },
         }
     }
 
@@ -110,6 +120,11 @@ impl Reader {
                     Some(Frame::Close) => seen(Seen::Goodbye),
                     Some(Frame::Heartbeat | Frame::Control) | None => {}
                 },
+                State::Packets(scanner) => match scanner.next(&mut bytes)? {
+                    Some(Packet::Acknowledged) => seen(Seen::Ready),
+                    Some(Packet::Message) => seen(Seen::Change),
+                    Some(Packet::Connected) | None => {}
+                },
                 State::Body(left, length) => {
                     let count = (*left).min(bytes.len() as u64);
                     bytes = &bytes[count as usize..];
@@ -125,11 +140,12 @@ impl Reader {
     }
 
     fn begin_body(&mut self, head: Head) -> Result<Option<Seen>, ReadError> {
+        // A broker may say 201 or 202 to what is published.
         let expected = match self.kind {
-            Kind::WebSocket => 101,
-            Kind::Sse(_) | Kind::KeepAlive => 200,
+            Kind::WebSocket => 101..=101,
+            Kind::Sse(_) | Kind::KeepAlive | Kind::Mqtt => 200..=202,
         };
-        if head.status != expected {
+        if !expected.contains(&head.status) {
             return Err(ReadError::Status(head.status));
         }
         match self.kind {
@@ -142,7 +158,7 @@ impl Reader {
                 self.state = State::Events(chunked, Box::default());
                 Ok(None)
             }
-            Kind::KeepAlive => {
+            Kind::KeepAlive | Kind::Mqtt => {
                 let length = head.content_length.ok_or(ReadError::NoLength)?;
                 self.state = match length {
                     0 => State::Head(HeadReader::default()),

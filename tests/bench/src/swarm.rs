@@ -9,6 +9,7 @@
 //! until they are set up and never again. Every loop here ends at a deadline.
 
 use crate::client::{Client, ClientError};
+use crate::mqtt;
 use crate::reader::Kind;
 use crate::transport::Route;
 use rustix::buffer::spare_capacity;
@@ -42,14 +43,25 @@ pub struct Plan {
     /// The GET that each WebSocket client makes when it is told of a change.
     pub refetch: Option<Vec<u8>>,
     pub route: Route,
-    /// Where and with what request a change is asked for.
-    pub admin: Option<(Route, Vec<u8>)>,
-    /// The file that a round's seed is moved to.
-    pub seed: Option<PathBuf>,
+    pub change: Option<Change>,
     /// Connections that are not set up yet, at once.
     pub connecting_max: usize,
     pub round_timeout: Duration,
     pub connect_timeout: Duration,
+}
+
+/// How a round's change is made.
+#[derive(Debug)]
+pub enum Change {
+    /// By a request, after the round's file was moved to `seed` if there is one.
+    Ask {
+        route: Route,
+        request: Vec<u8>,
+        seed: Option<PathBuf>,
+    },
+    /// The round's file is published to where the clients listen: by a POST to that path, or, for
+    /// MQTT, to that topic.
+    Publish { path: String },
 }
 
 /// Why the swarm cannot go on.
@@ -84,7 +96,7 @@ impl fmt::Display for SwarmError {
             SwarmError::Reload(error) => write!(formatter, "asking for a change: {error}"),
             SwarmError::NotReady(ready) => write!(formatter, "only {ready} clients are set up"),
             SwarmError::System(error) => error.fmt(formatter),
-            SwarmError::NoRounds => formatter.write_str("a round needs streams and --admin"),
+            SwarmError::NoRounds => formatter.write_str("a round needs streams and a way"),
         }
     }
 }
@@ -92,7 +104,7 @@ impl fmt::Display for SwarmError {
 /// A line from the standard input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Make a change, by moving that file over the seed if one is named.
+    /// Make a change, with that file if one is named.
     Round(Option<PathBuf>),
     Quit,
 }
@@ -290,7 +302,7 @@ impl Swarm {
     }
 
     /// Makes a change and waits for every client to have it.
-    pub fn round(&mut self, seed: Option<PathBuf>) -> Result<Round, SwarmError> {
+    pub fn round(&mut self, file: Option<PathBuf>) -> Result<Round, SwarmError> {
         let streams = self.plan.clients;
         let living = self.clients[..streams]
             .iter()
@@ -301,7 +313,7 @@ impl Swarm {
         };
         let bytes_before: u64 = self.clients.iter().map(|client| client.bytes).sum();
         self.rounds += 1;
-        let start = self.ask_for_change(seed)?;
+        let start = self.ask_for_change(file)?;
         let deadline = start + self.plan.round_timeout;
         while !self.is_over(&round) && Instant::now() < deadline {
             for token in self.wait(Duration::from_millis(50))? {
@@ -327,19 +339,38 @@ impl Swarm {
         round.changed >= round.clients && refetched && round.answer.is_some()
     }
 
-    /// Moves the seed and asks for a reload; the moment of asking.
-    fn ask_for_change(&mut self, seed: Option<PathBuf>) -> Result<Instant, SwarmError> {
-        let Some((route, request)) = &self.plan.admin else {
-            return Err(SwarmError::NoRounds);
+    /// Makes the change; the moment of asking for it.
+    fn ask_for_change(&mut self, file: Option<PathBuf>) -> Result<Instant, SwarmError> {
+        let published;
+        let (route, kind, request) = match (&self.plan.change, self.plan.kind, file) {
+            (None, ..) | (_, Kind::KeepAlive, _) | (Some(Change::Publish { .. }), _, None) => {
+                return Err(SwarmError::NoRounds);
+            }
+            (
+                Some(Change::Ask {
+                    route,
+                    request,
+                    seed,
+                }),
+                _,
+                file,
+            ) => {
+                if let (Some(from), Some(to)) = (file, seed) {
+                    std::fs::rename(from, to)?;
+                }
+                (route, Kind::KeepAlive, request)
+            }
+            (Some(Change::Publish { path }), Kind::Mqtt, Some(file)) => {
+                published = mqtt::publisher(path, &std::fs::read(file)?);
+                (&self.plan.route, Kind::Mqtt, &published)
+            }
+            (Some(Change::Publish { path }), _, Some(file)) => {
+                published = post(path, &std::fs::read(file)?);
+                (&self.plan.route, Kind::KeepAlive, &published)
+            }
         };
-        if self.plan.kind == Kind::KeepAlive {
-            return Err(SwarmError::NoRounds);
-        }
-        if let (Some(from), Some(to)) = (seed, &self.plan.seed) {
-            std::fs::rename(from, to)?;
-        }
         let start = Instant::now();
-        let admin = Client::start(Kind::KeepAlive, route, request, Ipv4Addr::LOCALHOST, false)
+        let admin = Client::start(kind, route, request, Ipv4Addr::LOCALHOST, false)
             .map_err(SwarmError::Reload)?;
         watch(&self.epoll, &admin, ADMIN)?;
         self.admin = Some(admin);
@@ -411,6 +442,16 @@ impl Swarm {
 fn watch(epoll: &OwnedFd, source: impl AsFd, token: u64) -> Result<(), SwarmError> {
     let token = epoll::EventData::new_u64(token);
     Ok(epoll::add(epoll, source, token, epoll::EventFlags::IN)?)
+}
+
+/// A message that subscribers get as an event of the name by which a relay ends a change.
+fn post(path: &str, body: &[u8]) -> Vec<u8> {
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nX-EventSource-Event: SSEEvent_update\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    );
+    [head.as_bytes(), body].concat()
 }
 
 fn ended_early() -> ClientError {

@@ -8,8 +8,9 @@ use lexopt::{Arg, Parser, ValueExt};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use staffetta_bench::events::EventName;
+use staffetta_bench::mqtt;
 use staffetta_bench::reader::Kind;
-use staffetta_bench::swarm::{Command, Plan, Swarm};
+use staffetta_bench::swarm::{Change, Command, Plan, Swarm};
 use staffetta_bench::transport::{Route, TlsTarget};
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-usage: swarm --kind sse|ws|keepalive --to 127.0.0.1:PORT --path PATH [options]
+usage: swarm --kind sse|ws|keepalive|mqtt --to 127.0.0.1:PORT --path PATH [options]
   --clients N          how many clients (2000; at most 10000)
   --stuck N            more clients that never read once they are set up (0)
   --header TEXT        a header for every request; may be repeated
@@ -27,6 +28,7 @@ usage: swarm --kind sse|ws|keepalive --to 127.0.0.1:PORT --path PATH [options]
   --last-event NAME    the SSE event that ends a change: payload or update (update)
   --admin 127.0.0.1:PORT  where a round asks for the change (POST /reload)
   --admin-token TOKEN
+  --publish PATH       a round publishes the file that its command names there
   --seed FILE          where a round moves the file that its command names
   --tls-ca FILE        speak TLS and trust these certificates
   --tls-name NAME      the server's name (localhost)
@@ -45,6 +47,7 @@ struct Arguments {
     refetch: Option<String>,
     admin: Option<SocketAddrV4>,
     admin_token: String,
+    publish: Option<String>,
     seed: Option<PathBuf>,
     tls_ca: Option<PathBuf>,
     tls_name: String,
@@ -65,6 +68,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         refetch: None,
         admin: None,
         admin_token: String::new(),
+        publish: None,
         seed: None,
         tls_ca: None,
         tls_name: String::from("localhost"),
@@ -89,6 +93,7 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             "refetch" => found.refetch = Some(value.string()?),
             "admin" => found.admin = Some(value.parse()?),
             "admin-token" => found.admin_token = value.string()?,
+            "publish" => found.publish = Some(value.string()?),
             "seed" => found.seed = Some(value.into()),
             "tls-ca" => found.tls_ca = Some(value.into()),
             "tls-name" => found.tls_name = value.string()?,
@@ -108,7 +113,8 @@ fn plan(arguments: &Arguments) -> Result<Plan, lexopt::Error> {
         "sse" => Kind::Sse(arguments.last_event),
         "ws" => Kind::WebSocket,
         "keepalive" => Kind::KeepAlive,
-        _ => return Err("--kind must be sse, ws or keepalive".into()),
+        "mqtt" => Kind::Mqtt,
+        _ => return Err("--kind must be sse, ws, keepalive or mqtt".into()),
     };
     let tls = arguments.tls_ca.as_deref();
     let tls = tls
@@ -120,26 +126,34 @@ fn plan(arguments: &Arguments) -> Result<Plan, lexopt::Error> {
             "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
         }
-        Kind::KeepAlive => "",
+        Kind::KeepAlive | Kind::Mqtt => "",
     };
     let get = |path: &str, extra: &str| head("GET", path, &arguments.headers, extra);
-    let admin = arguments.admin.map(|to| {
+    let ask = arguments.admin.map(|to| {
         let authorization = [format!("Authorization: Bearer {}", arguments.admin_token)];
         let request = head("POST", "/reload", &authorization, "Content-Length: 0\r\n");
-        (Route { to, tls: None }, request)
+        Change::Ask {
+            route: Route { to, tls: None },
+            request,
+            seed: arguments.seed.clone(),
+        }
     });
+    let publish = arguments.publish.clone();
+    let publish = publish.map(|path| Change::Publish { path });
     Ok(Plan {
         kind,
         clients: arguments.clients,
         stuck: arguments.stuck,
-        request: get(&arguments.path, extra),
+        request: match kind {
+            Kind::Mqtt => mqtt::subscriber(&arguments.path),
+            _ => get(&arguments.path, extra),
+        },
         refetch: arguments.refetch.as_deref().map(|path| get(path, "")),
         route: Route {
             to: arguments.to,
             tls,
         },
-        admin,
-        seed: arguments.seed.clone(),
+        change: publish.or(ask),
         connecting_max: arguments.connecting_max,
         round_timeout: Duration::from_secs(10),
         connect_timeout: Duration::from_secs(120),
