@@ -136,6 +136,22 @@ pub struct Limits {
     pub memory_bytes_min: usize,
     /// Addresses of one listener: every interface of a gateway by name, with room to spare.
     pub listeners_max: usize,
+    /// `upstream.retry_primary_s` where the config says nothing: IBM's own relay tries as often.
+    pub retry_primary_default: Duration,
+    /// Least: a probe is a handshake, an upgrade and a whole document.
+    pub retry_primary_min: Duration,
+    /// Most: an hour on a backup that may be behind.
+    pub retry_primary_max: Duration,
+    /// `start_timeout_s` where the config says nothing: a modem that dials in takes a minute.
+    pub start_timeout_default: Duration,
+    /// Most: longer than any network takes to come up.
+    pub start_timeout_max: Duration,
+    /// `events.spool_bytes` where the config says nothing: a week of a quiet site's reports.
+    pub spool_bytes_default: usize,
+    /// Least: one report of the longest.
+    pub spool_bytes_min: usize,
+    /// Most: what a card of a gateway can spare.
+    pub spool_bytes_ceiling: usize,
 
     // Sockets and log.
     /// A TCP connection without traffic is probed after this long...
@@ -212,6 +228,14 @@ impl Limits {
         memory_bytes_default: 32 * MIB,
         memory_bytes_min: 6 * MIB,
         listeners_max: 16,
+        retry_primary_default: Duration::from_secs(15),
+        retry_primary_min: Duration::from_secs(5),
+        retry_primary_max: Duration::from_secs(3600),
+        start_timeout_default: Duration::from_secs(120),
+        start_timeout_max: Duration::from_secs(3600),
+        spool_bytes_default: 8 * MIB,
+        spool_bytes_min: 256 * KIB,
+        spool_bytes_ceiling: 1024 * MIB,
         keepalive_idle: Duration::from_secs(60),
         keepalive_interval: Duration::from_secs(15),
         keepalive_probes: 4,

@@ -43,7 +43,12 @@ fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
 pub fn origin(path: PathBuf) -> Origin {
     let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     let runtime = std::env::var("RUNTIME_DIRECTORY").ok();
-    let environment = Environment::new(&path, credentials, runtime.as_deref());
+    // As other programs do: the variable in small letters wins.
+    let proxy = |small, large| std::env::var(small).or_else(|_| std::env::var(large)).ok();
+    let environment = Environment::new(&path, credentials, runtime.as_deref()).with_proxy(
+        proxy("https_proxy", "HTTPS_PROXY"),
+        proxy("no_proxy", "NO_PROXY"),
+    );
     Origin { path, environment }
 }
 

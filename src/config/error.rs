@@ -66,6 +66,10 @@ pub enum Problem {
     SocketPathTooLong { bytes_max: usize },
     /// Not `collection/environment` with `*` in place of a part.
     NotAPattern,
+    /// Not a URL that the relay can ask, and why.
+    NotAUrl { reason: &'static str },
+    /// `HTTPS_PROXY` names nothing that the relay can use.
+    BadProxyVariable,
     /// Not a plain host name.
     NotAHostName,
     /// Not a number of bytes.
@@ -130,6 +134,11 @@ impl fmt::Display for Problem {
             Problem::NotAHostName => {
                 f.write_str("is no host name: write it without scheme, port and path")
             }
+            Problem::NotAUrl { reason } => write!(f, "is no URL for this: {reason}"),
+            Problem::BadProxyVariable => f.write_str(
+                "is not set, and `HTTPS_PROXY` holds no proxy that can be used: it must be \
+                 `http://HOST:PORT`, without user and password",
+            ),
             Problem::NotASize => {
                 f.write_str("is no size: write a number of bytes, or text such as `32MiB`")
             }
@@ -147,7 +156,8 @@ impl fmt::Display for Problem {
                 f.write_str("only `${CREDENTIALS_DIRECTORY}` is expanded, at the start of the path")
             }
             Problem::NormalWithoutUpstream => f.write_str(
-                "a normal start fetches from an upstream, and there is none: use `auto` or `fast`",
+                "a normal start fetches from an upstream, and there is none: add `upstream`, or use \
+                 `auto` or `fast`",
             ),
         }
     }
@@ -168,6 +178,12 @@ pub enum Concern {
     AdminWithoutToken,
     /// Only HTTP is served.
     NoTls,
+    /// A credential leaves this machine without TLS.
+    KeyInTheOpen,
+    /// An upstream without a folder to keep things in.
+    NothingKept,
+    /// A spool that nobody empties.
+    NobodyToReportTo,
 }
 
 impl fmt::Display for Concern {
@@ -175,7 +191,7 @@ impl fmt::Display for Concern {
         formatter.write_str(match self {
             Concern::PatternWithoutSlot => "matches none of the configured slots",
             Concern::NoClientKeys => "there is no client key: every SDK will be refused",
-            Concern::NoSource => "there is no seed: no slot will ever have data",
+            Concern::NoSource => "there is neither seed nor upstream: no slot will ever have data",
             Concern::CredentialsUnset => {
                 "CREDENTIALS_DIRECTORY is not set (systemd sets it by LoadCredential=): \
                  the file cannot be read"
@@ -187,6 +203,17 @@ impl fmt::Display for Concern {
             Concern::NoTls => {
                 "there is no `tls`: server SDKs fetch tokens and open their WebSocket over TLS; \
                  `staffetta cert` makes a certificate"
+            }
+            Concern::KeyInTheOpen => {
+                "without TLS the API key and all that is fetched can be read along the way; use \
+                 `https://`"
+            }
+            Concern::NothingKept => {
+                "is not set: what the upstream sent and reports on their way to it are lost at a \
+                 restart"
+            }
+            Concern::NobodyToReportTo => {
+                "there is no upstream to deliver to: usage and analytics are only counted"
             }
         })
     }

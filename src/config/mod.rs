@@ -12,24 +12,31 @@
 //! collected), `error` (how they are said).
 
 mod clients;
+mod endpoint;
 mod error;
 mod nearest;
 mod parse;
 mod pattern;
+mod proxy;
 mod secret;
 mod section;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod upstream;
 mod values;
 
+pub use endpoint::{Endpoint, Host, Scheme};
 pub use error::{Concern, ConfigError, ConfigWarning, Problem};
 pub use nearest::nearest;
 pub use pattern::SlotPattern;
+pub use proxy::Proxy;
 pub use secret::{Secret, SecretSource};
+pub use upstream::{Events, UpstreamConfig, Upstreams};
 
 use crate::limits::Limits;
 use crate::model::{Id, SlotKey};
+use crate::time::Duration;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -44,11 +51,16 @@ pub struct Config {
     pub state_dir: Option<PathBuf>,
     pub seed: Option<SeedFile>,
     pub start: Start,
+    /// How long a normal start may take, from the beginning of the process.
+    pub start_timeout: Duration,
     pub instance: Instance,
     /// May be empty, which is warned about.
     pub client_keys: Vec<ClientKey>,
     /// In the order of the file, without repeats. Not empty.
     pub slots: Vec<SlotKey>,
+    /// `None` = an isolated site.
+    pub upstream: Option<Upstreams>,
+    pub events: Events,
     pub limits: ConfiguredLimits,
     pub log: Log,
     pub connect: Connect,
@@ -193,6 +205,10 @@ pub struct Environment {
     pub credentials_directory: Option<PathBuf>,
     /// systemd's `RUNTIME_DIRECTORY`.
     pub runtime_directory: Option<PathBuf>,
+    /// `HTTPS_PROXY`, or `https_proxy`.
+    pub https_proxy: Option<String>,
+    /// `NO_PROXY`, or `no_proxy`.
+    pub no_proxy: Option<String>,
 }
 
 impl Environment {
@@ -209,6 +225,18 @@ impl Environment {
             credentials_directory: credentials_directory
                 .filter(|path| !path.as_os_str().is_empty()),
             runtime_directory: first.filter(|path| !path.is_empty()).map(PathBuf::from),
+            https_proxy: None,
+            no_proxy: None,
+        }
+    }
+
+    /// With the proxy that the variables name; an empty one is none.
+    pub fn with_proxy(self, https_proxy: Option<String>, no_proxy: Option<String>) -> Environment {
+        let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        Environment {
+            https_proxy: given(https_proxy),
+            no_proxy: given(no_proxy),
+            ..self
         }
     }
 }
@@ -226,14 +254,30 @@ impl Config {
         parse::parse(text, environment, limits)
     }
 
+    /// Whether the first data is fetched before anybody is served.
+    pub fn is_normal_start(&self) -> bool {
+        match self.start {
+            Start::Auto => self.upstream.is_some() && self.seed.is_none(),
+            Start::Normal => true,
+            Start::Fast => false,
+        }
+    }
+
     /// The changed keys that `new` needs a restart for; a reload applies everything else.
     pub fn needs_restart(&self, new: &Config) -> Vec<&'static str> {
+        let same_upstream = match (&self.upstream, &new.upstream) {
+            (Some(old), Some(new)) => old.is_same_but_keys(new),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
         let changes = [
             ("listen", self.listen != new.listen),
             ("admin.listen", self.admin.listen != new.admin.listen),
             ("state_dir", self.state_dir != new.state_dir),
             ("instance", self.instance != new.instance),
             ("slots", self.slots != new.slots),
+            ("upstream", !same_upstream),
+            ("events", self.events != new.events),
             ("limits", self.limits != new.limits),
             ("log.format", self.log.format != new.log.format),
         ];

@@ -4,14 +4,14 @@
 //! end is there a `Config` or a list. The table of keys in the README says the same to users.
 
 use super::error::{Concern, ConfigError, Problem};
-use super::section::{Mistakes, Place, in_range};
+use super::section::{Mistakes, Place, Section, in_range};
 use super::tree::{self, Node};
 use super::values::{address, bytes, host_name, id, plain_path};
 use super::*;
 use std::net::{Ipv6Addr, SocketAddr};
 
 /// Keys of the whole file that later versions know.
-const LATER: [&str; 4] = ["upstream", "events", "ReverseProxy", "region"];
+const LATER: [&str; 2] = ["ReverseProxy", "region"];
 const PORT_DEFAULT: u16 = 7070;
 
 /// Reads a whole file; `Config::parse` says the rest.
@@ -74,11 +74,19 @@ impl Reader<'_> {
         let admin = root.take("admin").and_then(|place| self.admin(place));
         let state_dir = root.take("state_dir").and_then(|place| self.path(&place));
         let seed = root.take("seed").map(|place| self.seed(place));
-        let start = root.take("start").and_then(|place| self.start(&place));
+        let upstream = root.take("upstream");
+        let has_upstream = upstream.is_some();
+        let start = root.take("start");
+        let start = start.and_then(|place| self.start(&place, has_upstream));
+        let start_timeout = self.start_timeout(&mut root);
         let instance = root
             .require("instance", &mut self.mistakes)
             .and_then(|place| self.instance(place));
         let slots = self.slots(&mut root);
+        let guid = instance.as_ref().map(|instance| &instance.guid);
+        let upstream = upstream.map(|place| self.upstreams(place, guid));
+        let events = root.take("events");
+        let events = self.events(events, has_upstream);
         let client_keys = self.client_keys(&mut root, &slots);
         let configured = root
             .take("limits")
@@ -87,8 +95,12 @@ impl Reader<'_> {
         let connect = root.take("connect").and_then(|place| self.connect(place));
         root.finish(&mut self.mistakes);
         self.same_addresses(listen.as_deref(), admin.as_ref());
-        if seed.is_none() {
-            self.mistakes.warning("$.seed", Concern::NoSource);
+        match (seed.is_some(), has_upstream) {
+            (false, false) => self.mistakes.warning("$.seed", Concern::NoSource),
+            (_, true) if state_dir.is_none() => {
+                self.mistakes.warning("$.state_dir", Concern::NothingKept);
+            }
+            (_, _) => {}
         }
         if tls.is_none() {
             self.mistakes.warning("$.tls", Concern::NoTls);
@@ -103,9 +115,12 @@ impl Reader<'_> {
             state_dir,
             seed: seed.flatten(),
             start: start.unwrap_or(Start::Auto),
+            start_timeout,
             instance: instance?,
             client_keys,
             slots,
+            upstream: upstream.flatten(),
+            events,
             limits: configured.unwrap_or(self.limits_default()),
             log: log.unwrap_or(LOG_DEFAULT),
             connect: connect.unwrap_or_default(),
@@ -193,18 +208,27 @@ impl Reader<'_> {
         Some(SeedFile { file })
     }
 
-    fn start(&mut self, place: &Place<'_>) -> Option<Start> {
+    fn start(&mut self, place: &Place<'_>, has_upstream: bool) -> Option<Start> {
         const STARTS: [(&str, Start); 3] = [
             ("auto", Start::Auto),
             ("normal", Start::Normal),
             ("fast", Start::Fast),
         ];
         let start = self.choice(place, &["auto", "normal", "fast"], &STARTS)?;
-        if start == Start::Normal {
+        if start == Start::Normal && !has_upstream {
             let problem = Problem::NormalWithoutUpstream;
             self.mistakes.error(&place.path, problem);
         }
         Some(start)
+    }
+
+    fn start_timeout(&mut self, root: &mut Section<'_>) -> Duration {
+        let bounds = (
+            Duration::from_secs(1),
+            self.limits.start_timeout_max,
+            self.limits.start_timeout_default,
+        );
+        self.seconds(root, "start_timeout_s", bounds)
     }
 
     fn instance(&mut self, place: Place<'_>) -> Option<Instance> {
@@ -231,7 +255,9 @@ impl Reader<'_> {
             found.connections = connections.unwrap_or(found.connections);
         }
         if let Some(place) = section.take("memory") {
-            let memory_bytes = self.size(&place);
+            let from = self.limits.memory_bytes_min;
+            // A gateway's memory fits into 32 bits, and so must the sum on a 32-bit relay.
+            let memory_bytes = self.size(&place, from, i32::MAX as usize);
             found.memory_bytes = memory_bytes.unwrap_or(found.memory_bytes);
         }
         section.finish(&mut self.mistakes);
@@ -246,10 +272,7 @@ impl Reader<'_> {
     }
 
     /// A number of bytes, or text with a unit.
-    fn size(&mut self, place: &Place<'_>) -> Option<usize> {
-        let from = self.limits.memory_bytes_min;
-        // A gateway's memory fits into 32 bits, and so must the sum on a 32-bit relay.
-        let to = i32::MAX as usize;
+    pub fn size(&mut self, place: &Place<'_>, from: usize, to: usize) -> Option<usize> {
         if let Node::Text(text) = place.node {
             let size = bytes(text).and_then(|bytes| in_range(bytes, from, to));
             return self.mistakes.keep(&place.path, size);

@@ -40,8 +40,6 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (r#""zzz": 1,"#, "$.zzz", "unknown key; remove it"),
     (r#""a b": 1,"#, "$[\"a b\"]", "unknown key"),
     (r#""start": "auto", "start": "fast","#, "$.start", "twice"),
-    (r#""upstream": {},"#, "$.upstream", "not supported yet"),
-    (r#""events": {},"#, "$.events", "not supported yet"),
     (r#""region": {},"#, "$.region", "not supported yet"),
     (
         r#""ReverseProxy": {},"#,

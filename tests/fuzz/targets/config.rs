@@ -21,6 +21,7 @@ pub const WORDS: &[&str] = &[
     "\"key\":\"hush-hush\"",
     "\"key_file\":\"${CREDENTIALS_DIRECTORY}/a\"",
     "\"upstream\":{},",
+    "\"upstream\":{\"primary\":{\"url\":\"https://a\",\"api_key\":\"hush-hush\"}},",
     "\"limits\":{\"memory\":\"32 MiB\"},",
     "\"start\":\"normal\",",
     "\"hush-hush\"",
@@ -83,7 +84,9 @@ fn loaded(config: &Config, limits: &Limits) {
     assert!((1..=limits.connections_ceiling).contains(&connections));
     assert!(config.limits.memory_bytes >= limits.memory_bytes_min);
     let secrets = config.client_keys.iter().map(|key| &key.secret);
-    for secret in secrets.chain(&config.admin.token) {
+    let upstream = config.upstream.as_ref();
+    let api_key = upstream.map(|upstream| &upstream.primary.api_key);
+    for secret in secrets.chain(&config.admin.token).chain(api_key) {
         if matches!(secret, SecretSource::Inline(_)) {
             assert!(!format!("{secret:?}").contains(SECRET));
         }
