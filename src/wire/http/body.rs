@@ -6,7 +6,8 @@
 //!
 //! Strict where chunked coding is often read loosely (RFC 9112 7.1): a size line ends in CR LF, has
 //! at least one digit, and is bounded; a trailer is refused. Bytes behind the body stay untouched:
-//! they are the next request.
+//! they are the next request. Content that ends with its connection is for answers only; everything
+//! else that ends so was cut off.
 
 use std::ops::Range;
 
@@ -20,11 +21,17 @@ pub struct Body(Place);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     End,
-    Sized { left: u64 },
+    Sized {
+        left: u64,
+    },
     ChunkLine,
-    Chunk { left: u64 },
+    Chunk {
+        left: u64,
+    },
     ChunkEnd,
     Trailer,
+    /// Ends when the connection does.
+    Open,
 }
 
 /// What one call of [`Body::decode`] found.
@@ -54,6 +61,24 @@ impl Body {
     /// Content in chunks.
     pub const fn chunked() -> Body {
         Body(Place::ChunkLine)
+    }
+
+    /// Content that ends with the connection (RFC 9112 6.3, for answers).
+    pub const fn until_close() -> Body {
+        Body(Place::Open)
+    }
+
+    /// The connection has ended: an error where content was still to come, since what is cut off
+    /// is not what was sent.
+    pub fn handle_end(&mut self) -> Result<(), DecodeError> {
+        match self.0 {
+            Place::End => Ok(()),
+            Place::Open => {
+                self.0 = Place::End;
+                Ok(())
+            }
+            _ => Err(DecodeError::Malformed("message cut off")),
+        }
     }
 
     /// Whether everything was read.
@@ -98,6 +123,7 @@ impl Body {
                 };
                 Ok(piece)
             }
+            Place::Open => Ok(take(input, u64::MAX).0),
             Place::ChunkLine => self.chunk_line(input, limits),
             Place::ChunkEnd => self.line_end(input, Place::ChunkLine, "chunk without line end"),
             Place::Trailer => self.line_end(input, Place::End, "trailer fields"),
@@ -242,6 +268,23 @@ mod tests {
         let (content, rest) = run(Body::sized(3), b"abcGET", 6).unwrap();
         assert_eq!((&content[..], &rest[..]), (&b"abc"[..], &b"GET"[..]));
         assert!(Body::sized(0).is_end() && Body::empty().is_end());
+    }
+
+    #[test]
+    fn only_an_open_body_may_end_with_its_connection() {
+        let mut open = Body::until_close();
+        let mut content = Vec::new();
+        let limits = &Limits::PRODUCTION;
+        let consumed = open.decode_all(b"abc", limits, |bytes| {
+            content.extend_from_slice(bytes);
+            Ok(())
+        });
+        assert_eq!((consumed, &content[..]), (Ok(3), &b"abc"[..]));
+        assert!(!open.is_end() && open.handle_end().is_ok() && open.is_end());
+        assert!(Body::empty().handle_end().is_ok());
+        for mut unfinished in [Body::sized(1), Body::chunked()] {
+            assert!(unfinished.handle_end().is_err());
+        }
     }
 
     #[test]
