@@ -169,11 +169,61 @@ pub struct Limits {
     // Commands.
     /// What a command reads of the relay's answer: 256 slots with everything wrong take 300 KiB.
     pub admin_answer_bytes_max: usize,
+
+    // Upstream.
+    /// Status line and header fields of an answer: a gateway in front of the service adds cookies
+    /// and policies by the kilobyte.
+    pub answer_head_bytes_max: usize,
+    /// Interim answers (1xx) before the one that counts.
+    pub interim_answers_max: usize,
+    /// Longest `Retry-After` that is honoured: beyond it, a wrong answer would be an outage.
+    pub retry_after_max: Duration,
+    /// From the name of an upstream to the end of the TLS handshake, its proxy included. A modem
+    /// with 800 ms of delay takes six round trips for it.
+    pub upstream_connect_timeout: Duration,
+    /// Without a byte while an answer is expected. A path that swallows large packets looks so.
+    pub upstream_idle_timeout: Duration,
+    /// One request from its name to the last byte of the answer: 400 KiB over 64 kbit/s take 50 s.
+    pub upstream_total_timeout: Duration,
+    /// A message of the upstream's change socket. It is a line of text at most.
+    pub upstream_message_bytes_max: usize,
+    /// An upstream connection that is silent for `keepalive_idle` is probed this often...
+    pub upstream_keepalive_interval: Duration,
+    /// ...this many times.
+    pub upstream_keepalive_probes: u32,
+    /// An upstream that acknowledges nothing for this long is dead to the kernel; before the
+    /// session's own 60 s of silence are over.
+    pub upstream_unacknowledged_timeout: Duration,
+    /// Host names remembered: two upstreams, their IAMs and proxies make six.
+    pub names_max: usize,
+    /// Addresses of one name that are tried.
+    pub addresses_max: usize,
+    /// How long the addresses of a name are good for.
+    pub name_fresh: Duration,
+    /// After a name could not be resolved, how long it is not asked for again.
+    pub name_failed: Duration,
+    /// How long a connection waits for the resolver; what comes later is there for the next one.
+    pub name_timeout: Duration,
+    /// IAM's answer. A token takes 2 KiB.
+    pub iam_answer_bytes_max: usize,
+    /// An upstream's token is no longer used this long before it ends, as IBM's SDKs do.
+    pub token_margin: Duration,
+    /// After IAM gave no token, how long it is not asked again, as IBM's SDKs do. A token that is
+    /// younger than this is not replaced because it was refused.
+    pub token_retry: Duration,
+    /// Longest life of a token that is believed.
+    pub token_lifetime_max: Duration,
+    /// A file of certificate authorities. The usual one of a system has 220 KiB.
+    pub ca_file_bytes_max: usize,
+    /// Upstream hosts whose TLS sessions are resumed: the two of each upstream.
+    pub tls_hosts_max: usize,
 }
 
 const _: () = {
     let limits = &Limits::PRODUCTION;
     assert!(limits.unacknowledged_timeout.as_secs() > limits.stall_timeout.as_secs());
+    assert!(limits.name_timeout.as_secs() < limits.upstream_connect_timeout.as_secs());
+    assert!(limits.upstream_connect_timeout.as_secs() < limits.upstream_total_timeout.as_secs());
 };
 
 impl Limits {
@@ -242,6 +292,27 @@ impl Limits {
         unacknowledged_timeout: Duration::from_secs(240),
         log_interval: Duration::from_secs(60),
         admin_answer_bytes_max: 4 * MIB,
+        answer_head_bytes_max: 16 * KIB,
+        interim_answers_max: 3,
+        retry_after_max: Duration::from_secs(3600),
+        upstream_connect_timeout: Duration::from_secs(15),
+        upstream_idle_timeout: Duration::from_secs(20),
+        upstream_total_timeout: Duration::from_secs(120),
+        upstream_message_bytes_max: 64 * KIB,
+        upstream_keepalive_interval: Duration::from_secs(20),
+        upstream_keepalive_probes: 3,
+        upstream_unacknowledged_timeout: Duration::from_secs(45),
+        names_max: 32,
+        addresses_max: 6,
+        name_fresh: Duration::from_secs(60),
+        name_failed: Duration::from_secs(5),
+        name_timeout: Duration::from_secs(6),
+        iam_answer_bytes_max: 64 * KIB,
+        token_margin: Duration::from_secs(10),
+        token_retry: Duration::from_secs(60),
+        token_lifetime_max: Duration::from_secs(86_400),
+        ca_file_bytes_max: 2 * MIB,
+        tls_hosts_max: 4,
     };
 }
 
