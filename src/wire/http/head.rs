@@ -128,7 +128,7 @@ impl<'a> Head<'a> {
 }
 
 /// A line ends in CR LF; a parser that also took LF would see other heads than the next one.
-fn refuse_bare_line_feeds(head: &[u8]) -> Result<(), DecodeError> {
+pub(super) fn refuse_bare_line_feeds(head: &[u8]) -> Result<(), DecodeError> {
     let mut previous = 0;
     for &byte in head {
         if byte == b'\n' && previous != b'\r' {
@@ -139,7 +139,7 @@ fn refuse_bare_line_feeds(head: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-fn field_text(value: &[u8]) -> Result<&str, DecodeError> {
+pub(super) fn field_text(value: &[u8]) -> Result<&str, DecodeError> {
     let legal = |&byte: &u8| byte == b'\t' || (0x20..0x7f).contains(&byte);
     if !value.iter().all(legal) {
         return Err(DecodeError::Malformed("header value outside ASCII"));
@@ -304,7 +304,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Plain digits only: no sign, no list, no more than any body could have.
-fn parse_length(value: &str) -> Result<u64, DecodeError> {
+pub(super) fn parse_length(value: &str) -> Result<u64, DecodeError> {
     let digits = (1..=18).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit());
     let length = if digits { value.parse().ok() } else { None };
     length.ok_or(DecodeError::Malformed("Content-Length"))

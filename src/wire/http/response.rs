@@ -123,14 +123,14 @@ impl From<Method> for http_types::Method {
 }
 
 /// The header type of the codec crate panics on anything else.
-fn is_sendable(value: &str) -> bool {
+pub(super) fn is_sendable(value: &str) -> bool {
     value
         .bytes()
         .all(|byte| byte == b'\t' || (0x20..0x7f).contains(&byte))
 }
 
 /// Reads an encoder whose body lies in memory to its end: it never has to wait.
-fn drain(mut encoder: async_h1::server::Encoder) -> Vec<u8> {
+pub(super) fn drain(mut encoder: impl AsyncRead + Unpin) -> Vec<u8> {
     let mut bytes = vec![0; 1024];
     let mut filled = 0;
     loop {
