@@ -13,12 +13,12 @@
 use crate::time::{Duration, Instant, Wall};
 use rustix::time::{ClockId, clock_gettime};
 use smol::Timer;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::Future as _;
 use std::io::Write as _;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// The `Date` header's value, always as long as this: `Thu, 01 Jan 1970 00:00:00 GMT`.
 pub type DateText = [u8; 29];
@@ -36,7 +36,35 @@ pub struct Clock {
 #[derive(Clone, Debug)]
 enum Face {
     System,
-    Virtual(Rc<Cell<Reading>>),
+    Virtual(Rc<Dial>),
+}
+
+/// A virtual clock: where its hands stand, and the tasks that wait for them to move.
+#[derive(Debug)]
+struct Dial {
+    reading: Cell<Reading>,
+    waiting: RefCell<Vec<Waker>>,
+}
+
+impl Dial {
+    fn get(&self) -> Reading {
+        self.reading.get()
+    }
+
+    /// Moves the hands, and wakes whoever may wait for that.
+    fn set(&self, reading: Reading) {
+        self.reading.set(reading);
+        for waker in self.waiting.take() {
+            waker.wake();
+        }
+    }
+
+    fn wait(&self, waker: &Waker) {
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.iter().any(|other| other.will_wake(waker)) {
+            waiting.push(waker.clone());
+        }
+    }
 }
 
 /// Where the hands of a virtual clock stand.
@@ -57,7 +85,10 @@ impl Clock {
     pub fn virtual_at(wall: Wall) -> (Clock, Hands) {
         let now = Instant::from_micros(1);
         let wall_set = (wall, now);
-        let hands = Rc::new(Cell::new(Reading { now, wall_set }));
+        let hands = Rc::new(Dial {
+            reading: Cell::new(Reading { now, wall_set }),
+            waiting: RefCell::new(Vec::new()),
+        });
         (Clock::with(Face::Virtual(hands.clone())), Hands(hands))
     }
 
@@ -137,14 +168,16 @@ impl Alarm {
         }
     }
 
-    /// Ready when it rings, once. On a virtual clock nothing wakes the task: whoever moves the
-    /// hands does.
+    /// Ready when it rings, once.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let rings = match (&self.clock.face, self.at) {
             (Face::System, _) => Pin::new(&mut self.timer).poll(context).is_ready(),
             (Face::Virtual(hands), at) => at.is_some_and(|at| at <= hands.get().now),
         };
         if !rings {
+            if let (Face::Virtual(hands), Some(_)) = (&self.clock.face, self.at) {
+                hands.wait(context.waker());
+            }
             return Poll::Pending;
         }
         self.at = None;
@@ -154,7 +187,7 @@ impl Alarm {
 
 /// What moves a virtual clock.
 #[derive(Clone, Debug)]
-pub struct Hands(Rc<Cell<Reading>>);
+pub struct Hands(Rc<Dial>);
 
 impl Hands {
     /// Lets `duration` go by on both clocks.
@@ -201,13 +234,32 @@ mod tests {
     fn an_alarm_rings_once_at_its_moment() {
         let (clock, hands) = Clock::virtual_at(Wall::from_unix(0));
         let mut alarm = Alarm::new(clock.clone());
-        let context = &mut Context::from_waker(std::task::Waker::noop());
+        let context = &mut Context::from_waker(Waker::noop());
         alarm.set(Some(clock.now() + Duration::from_secs(2)));
         hands.advance(Duration::from_secs(1));
         assert!(alarm.poll(context).is_pending());
         hands.advance(Duration::from_secs(1));
         assert!(alarm.poll(context).is_ready());
         assert!(alarm.poll(context).is_pending());
+    }
+
+    #[test]
+    fn moving_the_hands_wakes_who_waits_for_them() {
+        let (clock, hands) = Clock::virtual_at(Wall::from_unix(0));
+        let executor = smol::LocalExecutor::new();
+        let due = clock.now() + Duration::from_secs(2);
+        let mut alarm = Alarm::new(clock);
+        let task = executor.spawn(std::future::poll_fn(move |context| {
+            alarm.set(Some(due));
+            alarm.poll(context)
+        }));
+        for _ in 0..2 {
+            while executor.try_tick() {}
+            assert!(!task.is_finished());
+            hands.advance(Duration::from_secs(1));
+        }
+        while executor.try_tick() {}
+        assert!(task.is_finished());
     }
 
     #[test]
