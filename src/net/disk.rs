@@ -1,7 +1,6 @@
-//! Files: the lane that jobs wait in, and the few things that are done to files.
+//! Files: the lane that jobs on them wait in, and the few things that are done to files.
 //!
-//! Owns: one queue and at most one short-lived thread for everything that may block on a disk; the
-//! atomic write; the bounded read; the lock on the state folder. The functions here block and are
+//! Owns: the lane for everything that may block on a disk (see `lane`); the atomic write; the bounded read; the lock on the state folder. The functions here block and are
 //! called inside a job, or before the loop turns.
 //!
 //! Never: decides what to write or whether to try again; panics; keeps a thread when idle.
@@ -11,15 +10,37 @@
 //! which is what keeps the thread pool of the `blocking` crate at one thread.
 
 mod file;
-mod lane;
 
+pub use super::lane::{Lane, Refused};
 pub use file::{Access, Lock, atomic_write, lock, read_bounded, remove_leftovers};
-pub use lane::{Disk, Lane, Refused};
 
+use super::lane::Jobs;
+use crate::limits::Limits;
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
+
+/// Gives jobs to the disk's lane.
+#[derive(Clone)]
+pub struct Disk(Jobs);
+
+impl Disk {
+    /// The disk's lane, with room for `disk_jobs_max` waiting jobs.
+    pub fn new(limits: &Limits) -> (Disk, Lane) {
+        let (jobs, lane) = Jobs::with_room(limits.disk_jobs_max);
+        (Disk(jobs), lane)
+    }
+}
+
+impl Deref for Disk {
+    type Target = Jobs;
+
+    fn deref(&self) -> &Jobs {
+        &self.0
+    }
+}
 
 /// What was being done when it failed. The environment's fault, never ours or a peer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

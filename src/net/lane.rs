@@ -1,15 +1,16 @@
-//! The disk lane: one bounded queue in front of at most one thread.
+//! A lane: one bounded queue in front of at most one thread, for what may block.
 //!
-//! Owns: the jobs that wait, and their order. [`Disk`] is the end that gives jobs, [`Lane`] the one
-//! that runs them; the driver spawns [`Lane::run`] once.
+//! There are two, one for files and one for names: a resolver that hangs must not hold a disk.
+//!
+//! Owns: the jobs that wait, and their order. [`Jobs`] is the end that gives them, [`Lane`] the one
+//! that runs them; the relay spawns [`Lane::run`] once for each.
 //!
 //! Never: runs two jobs at once. `BLOCKING_MAX_THREADS` cannot be set from inside a program that
 //! forbids unsafe code, and one job at a time is what keeps the pool at one thread without it.
 //!
-//! Invariants: a job that was taken is run, even when whoever asked has gone; when every [`Disk`]
+//! Invariants: a job that was taken is run, even when whoever asked has gone; when every [`Jobs`]
 //! is dropped, the lane runs what is left and ends, which is how a shutdown waits for the disk.
 
-use crate::limits::Limits;
 use smol::channel::{Receiver, Sender, bounded};
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,20 +20,20 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Gives jobs to the lane. Cheap to clone; stays on the thread of the loop.
 #[derive(Clone)]
-pub struct Disk {
+pub struct Jobs {
     jobs: Sender<Job>,
     /// One thread gives jobs, so that room which was seen is still there when it is used.
     one_thread: PhantomData<Rc<()>>,
 }
 
-/// Runs the jobs of all clones of one [`Disk`].
+/// Runs the jobs of all clones of one [`Jobs`].
 pub struct Lane {
     jobs: Receiver<Job>,
 }
 
 /// Why a job has no result.
 pub enum Refused<J> {
-    /// `disk_jobs_max` jobs wait already. The job comes back unrun.
+    /// As many jobs wait already as may. The job comes back unrun.
     Full(J),
     /// The lane was dropped with the job in it; only a process that is ending does that.
     Ended,
@@ -41,8 +42,8 @@ pub enum Refused<J> {
 impl<J> fmt::Display for Refused<J> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Refused::Full(_) => "too many jobs wait for the disk",
-            Refused::Ended => "the disk lane has ended",
+            Refused::Full(_) => "too many jobs wait",
+            Refused::Ended => "the lane has ended",
         })
     }
 }
@@ -53,23 +54,33 @@ impl<J> fmt::Debug for Refused<J> {
     }
 }
 
-impl Disk {
-    /// A lane with room for `disk_jobs_max` waiting jobs.
-    pub fn new(limits: &Limits) -> (Disk, Lane) {
+impl Jobs {
+    /// A lane with room for `jobs_max` waiting jobs.
+    pub fn with_room(jobs_max: usize) -> (Jobs, Lane) {
         // A channel needs room for one at least.
-        let (sender, receiver) = bounded(limits.disk_jobs_max.max(1));
+        let (sender, receiver) = bounded(jobs_max.max(1));
         let one_thread = PhantomData;
-        let disk = Disk {
+        let jobs = Jobs {
             jobs: sender,
             one_thread,
         };
-        (disk, Lane { jobs: receiver })
+        (jobs, Lane { jobs: receiver })
     }
 
     /// Runs `job` on the lane's thread and waits for what it returns.
     ///
     /// The job is queued at the first poll. Dropping this future does not take it back.
     pub async fn run<T, J>(&self, job: J) -> Result<T, Refused<J>>
+    where
+        J: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        self.queue(job)?.recv().await.map_err(|_| Refused::Ended)
+    }
+
+    /// Queues `job` at once. Its result lies in the channel until somebody takes it; a channel that
+    /// is closed without one belongs to a lane that has ended.
+    pub fn queue<T, J>(&self, job: J) -> Result<Receiver<T>, Refused<J>>
     where
         J: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
@@ -82,10 +93,10 @@ impl Disk {
             // Nobody waits for the answer any more: the work is done all the same.
             let _ = answer.try_send(job());
         });
-        if self.jobs.try_send(boxed).is_err() {
-            return Err(Refused::Ended);
+        match self.jobs.try_send(boxed) {
+            Ok(()) => Ok(answered),
+            Err(_) => Err(Refused::Ended),
         }
-        answered.recv().await.map_err(|_| Refused::Ended)
     }
 
     /// Jobs that wait, the running one not among them.
@@ -95,7 +106,7 @@ impl Disk {
 }
 
 impl Lane {
-    /// Runs jobs until every [`Disk`] is gone and the queue is empty.
+    /// Runs jobs until every [`Jobs`] is gone and the queue is empty.
     pub async fn run(self) {
         while let Ok(job) = self.jobs.recv().await {
             // reason: the lane's one short-lived thread; the next job waits for this one
@@ -121,13 +132,6 @@ mod tests {
     use std::pin::pin;
     use std::time::{Duration, Instant};
 
-    fn limits(disk_jobs_max: usize) -> Limits {
-        Limits {
-            disk_jobs_max,
-            ..Limits::PRODUCTION
-        }
-    }
-
     fn thread_names() -> BTreeSet<String> {
         std::fs::read_dir("/proc/self/task")
             .unwrap()
@@ -138,30 +142,30 @@ mod tests {
 
     #[test]
     fn jobs_run_one_at_a_time_in_their_order() {
-        let (disk, lane) = Disk::new(&limits(4));
+        let (jobs, lane) = Jobs::with_room(4);
         let (note, noted) = std::sync::mpsc::channel();
-        let jobs = (0..3).map(|number| {
-            let (disk, note) = (disk.clone(), note.clone());
+        let asked = (0..3).map(|number| {
+            let (jobs, note) = (jobs.clone(), note.clone());
             async move {
                 let job = move || {
                     note.send((number, "begins")).unwrap();
                     note.send((number, "ends")).unwrap();
                     std::thread::current().name().map(str::to_owned)
                 };
-                disk.run(job).await.unwrap()
+                jobs.run(job).await.unwrap()
             }
         });
         let executor = LocalExecutor::new();
-        let jobs: Vec<_> = jobs.map(|job| executor.spawn(job)).collect();
-        drop((disk, note));
-        let asked = async {
+        let asked: Vec<_> = asked.map(|job| executor.spawn(job)).collect();
+        drop((jobs, note));
+        let results = async {
             let mut threads = Vec::new();
-            for job in jobs {
+            for job in asked {
                 threads.push(job.await);
             }
             threads
         };
-        let (threads, ()) = smol::block_on(executor.run(zip(asked, lane.run())));
+        let (threads, ()) = smol::block_on(executor.run(zip(results, lane.run())));
         let order: Vec<_> = noted.iter().collect();
         let expected: Vec<_> = (0..3).flat_map(|n| [(n, "begins"), (n, "ends")]).collect();
         assert_eq!(order, expected);
@@ -172,12 +176,12 @@ mod tests {
 
     #[test]
     fn full_lane_gives_the_job_back_and_keeps_the_others() {
-        let (disk, lane) = Disk::new(&limits(1));
-        let mut first = pin!(disk.run(|| 1));
+        let (jobs, lane) = Jobs::with_room(1);
+        let mut first = pin!(jobs.run(|| 1));
         smol::block_on(async {
             assert!(poll_once(first.as_mut()).await.is_none());
-            assert_eq!(disk.waiting(), 1);
-            let Err(Refused::Full(job)) = disk.run(|| 2).await else {
+            assert_eq!(jobs.waiting(), 1);
+            let Err(Refused::Full(job)) = jobs.run(|| 2).await else {
                 panic!("not refused");
             };
             assert_eq!(job(), 2);
@@ -192,12 +196,12 @@ mod tests {
 
     #[test]
     fn job_whose_asker_has_gone_is_run_before_the_lane_ends() {
-        let (disk, lane) = Disk::new(&limits(2));
+        let (jobs, lane) = Jobs::with_room(2);
         let (note, noted) = std::sync::mpsc::channel();
         smol::block_on(async {
-            let asked = disk.run(move || note.send("ran"));
+            let asked = jobs.run(move || note.send("ran"));
             assert!(poll_once(pin!(asked)).await.is_none());
-            drop(disk);
+            drop(jobs);
             lane.run().await;
         });
         assert_eq!(noted.recv(), Ok("ran"));
@@ -205,23 +209,23 @@ mod tests {
 
     #[test]
     fn dropped_lane_ends_its_askers() {
-        let (disk, lane) = Disk::new(&limits(2));
+        let (jobs, lane) = Jobs::with_room(2);
         smol::block_on(async {
-            let mut asked = pin!(disk.run(|| 1));
+            let mut asked = pin!(jobs.run(|| 1));
             assert!(poll_once(asked.as_mut()).await.is_none());
             drop(lane);
             assert!(matches!(asked.await, Err(Refused::Ended)));
-            assert!(matches!(disk.run(|| 1).await, Err(Refused::Ended)));
+            assert!(matches!(jobs.run(|| 1).await, Err(Refused::Ended)));
         });
     }
 
     #[test]
     fn lane_thread_ends_when_it_is_idle() {
-        let (disk, lane) = Disk::new(&limits(2));
+        let (jobs, lane) = Jobs::with_room(2);
         let name = smol::block_on(async {
             let asked = async move {
                 let job = || std::thread::current().name().map(str::to_owned);
-                disk.run(job).await.unwrap()
+                jobs.run(job).await.unwrap()
             };
             let (name, ()) = zip(asked, lane.run()).await;
             name.unwrap()

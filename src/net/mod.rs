@@ -13,6 +13,7 @@ pub mod document;
 pub mod driver;
 pub mod http;
 pub mod io;
+pub mod lane;
 pub mod listen;
 pub mod load;
 pub mod log;
