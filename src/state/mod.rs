@@ -8,6 +8,7 @@
 //! Read `fanout` first: it is what the relay is for.
 
 pub mod access;
+pub mod backoff;
 pub mod counters;
 pub mod deadlines;
 pub mod events;
