@@ -166,6 +166,49 @@ pub struct Limits {
     /// One log line of each cause that the outside can repeat at will.
     pub log_interval: Duration,
 
+    // Following an upstream.
+    /// One dial, from the name to the 101: a slow cellular link needs six round trips and a token.
+    /// Not longer than `probe_interval`, or a dial that hangs would delay the next probe.
+    pub session_dial_timeout: Duration,
+    /// One fetch. Only for what `net` forgot: its own deadlines are shorter.
+    pub session_fetch_timeout: Duration,
+    /// With nothing to follow: the wait before the next dial at first...
+    pub backoff_first: Duration,
+    /// ...and at most. Both upstreams share one back-off, so that a dead day costs 300 dials.
+    pub backoff_cap: Duration,
+    /// A link that held this long was no flapping: waits start from the first again.
+    pub link_stable: Duration,
+    /// After 401, 403 or 404 the same upstream is asked again after this at first...
+    pub denied_first: Duration,
+    /// ...and this at most: only a person can mend it.
+    pub denied_cap: Duration,
+    /// While the backup serves: from one probe of the primary to the next (`retry_primary_s`).
+    pub probe_interval: Duration,
+    /// The first probe of a slot comes up to this much later, so that slots do not return as one.
+    pub stagger_max: Duration,
+    /// A link without traffic is pinged after this...
+    pub ping_after: Duration,
+    /// ...and lost after this.
+    pub silence_timeout: Duration,
+    /// A link without `test message` is lost after this. The service sends it every 30 to 60 s.
+    pub heartbeat_timeout: Duration,
+    /// A fetch that failed is tried again after this at first...
+    pub refetch_first: Duration,
+    /// ...and this at most, while there is a link.
+    pub refetch_cap: Duration,
+    /// From the start of one fetch to the next, however many changes are announced.
+    pub refetch_spacing: Duration,
+    /// A fetch that nobody asked for, in case an announcement was lost; also the slowest retry.
+    pub refresh_interval: Duration,
+    /// Longest `Retry-After` that is believed.
+    pub retry_after_max: Duration,
+    /// So many losses of the primary...
+    pub damping_losses: usize,
+    /// ...within this are flapping,
+    pub damping_window: Duration,
+    /// and then the return waits up to this.
+    pub damping_wait_max: Duration,
+
     // Commands.
     /// What a command reads of the relay's answer: 256 slots with everything wrong take 300 KiB.
     pub admin_answer_bytes_max: usize,
@@ -176,8 +219,6 @@ pub struct Limits {
     pub answer_head_bytes_max: usize,
     /// Interim answers (1xx) before the one that counts.
     pub interim_answers_max: usize,
-    /// Longest `Retry-After` that is honoured: beyond it, a wrong answer would be an outage.
-    pub retry_after_max: Duration,
     /// From the name of an upstream to the end of the TLS handshake, its proxy included. A modem
     /// with 800 ms of delay takes six round trips for it.
     pub upstream_connect_timeout: Duration,
@@ -224,6 +265,9 @@ const _: () = {
     assert!(limits.unacknowledged_timeout.as_secs() > limits.stall_timeout.as_secs());
     assert!(limits.name_timeout.as_secs() < limits.upstream_connect_timeout.as_secs());
     assert!(limits.upstream_connect_timeout.as_secs() < limits.upstream_total_timeout.as_secs());
+    // The ping has to be answered before its link is lost, and a probe over before the next.
+    assert!(limits.ping_after.as_secs() * 2 <= limits.silence_timeout.as_secs());
+    assert!(limits.session_dial_timeout.as_secs() <= limits.probe_interval.as_secs());
 };
 
 impl Limits {
@@ -291,10 +335,29 @@ impl Limits {
         keepalive_probes: 4,
         unacknowledged_timeout: Duration::from_secs(240),
         log_interval: Duration::from_secs(60),
+        session_dial_timeout: Duration::from_secs(15),
+        session_fetch_timeout: Duration::from_secs(60),
+        backoff_first: Duration::from_secs(5),
+        backoff_cap: Duration::from_secs(300),
+        link_stable: Duration::from_secs(60),
+        denied_first: Duration::from_secs(60),
+        denied_cap: Duration::from_secs(600),
+        probe_interval: Duration::from_secs(15),
+        stagger_max: Duration::from_secs(5),
+        ping_after: Duration::from_secs(30),
+        silence_timeout: Duration::from_secs(60),
+        heartbeat_timeout: Duration::from_secs(120),
+        refetch_first: Duration::from_secs(1),
+        refetch_cap: Duration::from_secs(60),
+        refetch_spacing: Duration::from_millis(100),
+        refresh_interval: Duration::from_secs(600),
+        retry_after_max: Duration::from_secs(3600),
+        damping_losses: 3,
+        damping_window: Duration::from_secs(600),
+        damping_wait_max: Duration::from_secs(60),
         admin_answer_bytes_max: 4 * MIB,
         answer_head_bytes_max: 16 * KIB,
         interim_answers_max: 3,
-        retry_after_max: Duration::from_secs(3600),
         upstream_connect_timeout: Duration::from_secs(15),
         upstream_idle_timeout: Duration::from_secs(20),
         upstream_total_timeout: Duration::from_secs(120),

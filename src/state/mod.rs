@@ -14,5 +14,6 @@ pub mod deadlines;
 pub mod events;
 pub mod fanout;
 pub mod relay;
+pub mod session;
 pub mod slab;
 pub mod slots;
