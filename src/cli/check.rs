@@ -1,11 +1,14 @@
 //! `check --config FILE [--seed FILE]`: everything that is wrong, before it matters.
 //!
-//! Looks at the configuration and at whatever it names: keys, certificate, seed, clock, descriptors
-//! and memory. Each finding is an error (exit code 78) or a warning (0), one line each, with the
-//! file and the JSON path. The relay itself is more lenient: it starts whenever anything can be
-//! served, because a gateway that refuses to start helps nobody.
+//! Looks at the configuration and at whatever it names: keys, certificate, upstreams, seed, clock,
+//! descriptors and memory. Each finding is an error (exit code 78) or a warning (0), one line each,
+//! with the file and the JSON path. The relay itself is more lenient: it starts whenever anything
+//! can be served, because a gateway that refuses to start helps nobody.
 //!
-//! Read next: `keys`, `certificate`, `machine`, `seed`, one file for each thing that is looked at.
+//! Never connects to anybody: whether an upstream answers, `run` finds out.
+//!
+//! Read next: `keys`, `certificate`, `upstream`, `machine`, `seed`, one file for each thing that is
+//! looked at.
 
 mod certificate;
 mod keys;
@@ -13,6 +16,7 @@ mod machine;
 mod seed;
 #[cfg(test)]
 mod tests;
+mod upstream;
 
 use super::run::origin;
 use super::{Command, Exit, UsageError, complain, explain, path_value, say};
@@ -29,7 +33,7 @@ pub const COMMAND: Command = Command {
     name: "check",
     usage: "check --config FILE [--seed FILE]",
     summary: "Looks for mistakes in the configuration and in the keys, the certificate and the \
-              seed that it names. --seed looks at another seed than the configured one.",
+              seed that it names, and asks nobody. --seed looks at another seed than the configured one.",
     run,
 };
 
@@ -176,6 +180,7 @@ fn check(file: &Path, seed: Option<&Path>, environment: &Environment, now: Wall)
     ));
     keys::check(&config, &limits, &mut report);
     certificate::check(&config, now, &mut report);
+    upstream::check(&config, &limits, &mut report);
     let documents = seed::check(&config, seed, &limits, &mut report);
     machine::check(&config, &documents, &limits, now, &mut report);
     report

@@ -1,4 +1,5 @@
-//! Everything that the configuration names, read from disk: client keys, certificate, admin token.
+//! Everything that the configuration names, read from disk: client keys, certificate, admin token,
+//! the upstreams' keys.
 //!
 //! Blocks: it runs before the loop turns, or in the disk lane. What cannot be read is not fatal
 //! here; it is collected as a problem, and the start (which serves what it can) and the reload
@@ -6,9 +7,14 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{ClientKey, Config, ConfigError, Environment, Secret, SecretSource};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use crate::config::{
+    ClientKey, Config, ConfigError, Environment, Secret, SecretSource, UpstreamConfig,
+};
 use crate::limits::Limits;
-use crate::model::{SlotIndex, SlotKey};
+use crate::model::{Role, SlotIndex, SlotKey};
 use crate::state::access::{AllowedSlots, LoadedKey};
 
 use super::disk;
@@ -30,8 +36,35 @@ pub struct Loaded {
     pub unreadable: usize,
     pub tls: Option<ServerTls>,
     pub admin_token: Option<Secret>,
+    /// `None` = an isolated site.
+    pub upstreams: Option<LoadedUpstreams>,
     /// One line each: what could not be read, and what follows from it.
     pub problems: Vec<String>,
+}
+
+/// The upstreams with their keys.
+#[derive(Clone, Debug)]
+pub struct LoadedUpstreams {
+    pub primary: LoadedUpstream,
+    pub backup: Option<LoadedUpstream>,
+}
+
+impl LoadedUpstreams {
+    /// One of the two.
+    pub fn of(&self, role: Role) -> Option<&LoadedUpstream> {
+        match role {
+            Role::Primary => Some(&self.primary),
+            Role::Backup => self.backup.as_ref(),
+        }
+    }
+}
+
+/// One upstream with its key.
+#[derive(Clone, Debug)]
+pub struct LoadedUpstream {
+    pub config: UpstreamConfig,
+    /// `None` = it could not be read: nothing can be asked there.
+    pub api_key: Option<Secret>,
 }
 
 /// Why there is no configuration at all.
@@ -90,6 +123,7 @@ pub fn load(origin: Origin, limits: &Limits) -> Result<Loaded, LoadError> {
         ));
         None
     });
+    let upstreams = upstreams(&config, limits, &mut problems);
     Ok(Loaded {
         origin,
         config,
@@ -97,6 +131,7 @@ pub fn load(origin: Origin, limits: &Limits) -> Result<Loaded, LoadError> {
         unreadable,
         tls,
         admin_token,
+        upstreams,
         problems,
     })
 }
@@ -128,6 +163,58 @@ fn allowed(client_key: &ClientKey, slots: &[SlotKey]) -> AllowedSlots {
         .filter(|(_, slot)| client_key.allows(slot))
         .map(|(index, _)| index);
     AllowedSlots::Only(allowed.collect())
+}
+
+fn upstreams(
+    config: &Config,
+    limits: &Limits,
+    problems: &mut Vec<String>,
+) -> Option<LoadedUpstreams> {
+    let upstreams = config.upstream.as_ref()?;
+    let mut load = |role: Role, config: &UpstreamConfig| {
+        let role = role.as_str();
+        let api_key = secret(&config.api_key, limits).map_err(|problem| {
+            problems.push(format!(
+                "API key of the {role}: {problem}; it is not asked until then ($.upstream.{role})"
+            ));
+        });
+        if let Some(file) = &config.ca_file
+            && let Err(problem) = authorities(file, limits)
+        {
+            problems.push(format!(
+                "authorities of the {role}: {problem}; it is not trusted until then \
+                 ($.upstream.{role}.ca_file)"
+            ));
+        }
+        LoadedUpstream {
+            config: config.clone(),
+            api_key: api_key.ok(),
+        }
+    };
+    Some(LoadedUpstreams {
+        primary: load(Role::Primary, &upstreams.primary),
+        backup: upstreams
+            .backup
+            .as_ref()
+            .map(|backup| load(Role::Backup, backup)),
+    })
+}
+
+/// The certificates in a file of authorities; at least one.
+///
+/// # Errors
+/// One line for an operator: the file cannot be read, or holds none. Bounded by
+/// `config_bytes_max`.
+pub fn authorities(file: &Path, limits: &Limits) -> Result<Vec<CertificateDer<'static>>, String> {
+    let pem = read(file, limits.config_bytes_max)?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) | Err(_) => Err(format!(
+            "{}: holds no certificate; it must begin with -----BEGIN CERTIFICATE-----",
+            file.display()
+        )),
+    }
 }
 
 fn secret(source: &SecretSource, limits: &Limits) -> Result<Secret, String> {

@@ -73,6 +73,7 @@ impl Rig {
             unreadable: 0,
             tls: None,
             admin_token: None,
+            upstreams: None,
             problems: Vec::new(),
         };
         let driver = Driver::new(Parts {

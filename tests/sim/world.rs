@@ -85,6 +85,7 @@ impl World {
             unreadable: 0,
             tls,
             admin_token: None,
+            upstreams: None,
             problems: Vec::new(),
         });
         let (disk, _lane) = Disk::new(&limits);

@@ -63,7 +63,8 @@ fn look(
     Some(secret)
 }
 
-fn read(path: &str, file: &Path, limits: &Limits, report: &mut Report) -> Option<Secret> {
+/// The secret in a file; what hinders is an error.
+pub fn read(path: &str, file: &Path, limits: &Limits, report: &mut Report) -> Option<Secret> {
     let bytes = report.read(path, file, limits.credential_bytes_max)?;
     warn_if_open(path, file, report);
     let secret = Secret::new(&bytes);

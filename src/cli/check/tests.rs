@@ -219,3 +219,81 @@ fn a_slot_that_the_seed_lacks_is_an_error() {
         "seed.json",
     );
 }
+
+/// The site with an upstream of these keys besides its URL.
+fn with_upstream(site: &Site, keys: &str) {
+    let guid = r#""instance": { "guid": "g-1" },"#;
+    let folder = site.0.display();
+    let upstream = format!(
+        r#"{guid} "state_dir": "{folder}",
+        "upstream": {{ "primary": {{ "url": "https://up.example", {keys} }} }},"#
+    );
+    site.edit(guid, &upstream);
+}
+
+#[test]
+fn an_upstream_with_its_files_has_no_findings() {
+    let site = Site::new("upstream");
+    site.write("ibm.key", "key\n");
+    with_upstream(
+        &site,
+        r#""api_key_file": "ibm.key", "ca_file": "relay.crt""#,
+    );
+    assert_eq!(site.check(NOW), Vec::<String>::new());
+}
+
+#[test]
+fn each_bad_file_of_an_upstream_is_named_with_its_path() {
+    let site = Site::new("upstream-files");
+    let key = "Error $.upstream.primary.api_key_file";
+    with_upstream(&site, r#""api_key_file": "ibm.key""#);
+    assert_only(&site.check(NOW), key, "there is no file");
+    site.write("ibm.key", "");
+    assert_only(&site.check(NOW), key, "ibm.key is empty");
+    site.write("ibm.key", "two words");
+    assert_only(&site.check(NOW), key, "holds a space");
+    site.write("ibm.key", "key");
+    let path = site.0.join("ibm.key");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_only(&site.check(NOW), "Warning $", "every user of this machine");
+    with_upstream(&site, r#""api_key": "k", "ca_file": "seed.json""#);
+    let part = "seed.json: holds no certificate";
+    assert_only(&site.check(NOW), "Error $.upstream.primary.ca_file", part);
+    with_upstream(&site, r#""api_key": "k", "ca_file": "none.crt""#);
+    let part = "none.crt: no such file";
+    assert_only(&site.check(NOW), "Error $.upstream.primary.ca_file", part);
+}
+
+#[test]
+fn a_state_folder_that_is_not_there_is_a_warning() {
+    let site = Site::new("upstream-state");
+    let guid = r#""instance": { "guid": "g-1" },"#;
+    let upstream = format!(
+        r#"{guid} "state_dir": "nowhere",
+        "upstream": {{ "primary": {{ "url": "https://up.example", "api_key": "k" }} }},"#
+    );
+    site.edit(guid, &upstream);
+    assert_only(
+        &site.check(NOW),
+        "Warning $.state_dir",
+        "there is no folder",
+    );
+}
+
+#[test]
+fn the_sample_with_upstreams_has_no_errors() {
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let file = seeds.join("upstream-config.json");
+    let report = check(&file, None, &Environment::new(&file, None, None), NOW);
+    assert_eq!(report.count(Severity::Error), 0, "{:#?}", report.findings);
+    assert_eq!(
+        report
+            .sound
+            .iter()
+            .filter(|line| line.ends_with("(not asked)"))
+            .count(),
+        2,
+        "{:#?}",
+        report.sound
+    );
+}
