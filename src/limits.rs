@@ -208,6 +208,9 @@ pub struct Limits {
     pub damping_window: Duration,
     /// and then the return waits up to this.
     pub damping_wait_max: Duration,
+    // Service manager.
+    /// How often its status is looked at where no watchdog asks for more.
+    pub status_interval: Duration,
 
     // Commands.
     /// What a command reads of the relay's answer: 256 slots with everything wrong take 300 KiB.
@@ -355,6 +358,7 @@ impl Limits {
         damping_losses: 3,
         damping_window: Duration::from_secs(600),
         damping_wait_max: Duration::from_secs(60),
+        status_interval: Duration::from_secs(10),
         admin_answer_bytes_max: 4 * MIB,
         answer_head_bytes_max: 16 * KIB,
         interim_answers_max: 3,

@@ -14,7 +14,8 @@ use crate::config::{Environment, LogFormat};
 use crate::limits::Limits;
 use crate::net::clock::Clock;
 use crate::net::load::{LoadError, Loaded, Origin, load};
-use crate::net::log::{Format, Log};
+use crate::net::log::{Format, Level, Log};
+use crate::net::notify::Notify;
 use crate::net::sockets::Inherited;
 use crate::net::{Control, Setup};
 
@@ -57,19 +58,19 @@ fn start(path: PathBuf) -> Exit {
     let inherited = match Inherited::take() {
         Ok(inherited) => inherited,
         Err(error) => {
-            complain(format_args!("staffetta: {error}"));
+            give_up(&error.to_string());
             return Exit::Failed;
         }
     };
     let loaded = match load(origin(path.clone()), &limits) {
         Ok(loaded) => loaded,
         Err(LoadError::Unreadable(problem)) => {
-            complain(format_args!("staffetta: {problem}"));
+            give_up(&problem);
             return Exit::Failed;
         }
         Err(LoadError::Wrong(errors)) => {
             for error in errors {
-                complain(format_args!("{}: {error}", path.display()));
+                give_up(&format!("{}: {error}", path.display()));
             }
             return Exit::Configuration;
         }
@@ -88,10 +89,24 @@ fn start(path: PathBuf) -> Exit {
     match crate::net::run(setup) {
         Ok(()) => Exit::Done,
         Err(error) => {
-            complain(format_args!("staffetta: {error}"));
+            give_up(&error.to_string());
             Exit::Failed
         }
     }
+}
+
+/// Says why the process ends: to the journal as an error, to people as a line, and to the service
+/// manager, which shows the last such line as the unit's status.
+fn give_up(why: &str) {
+    let limits = Limits::PRODUCTION;
+    match Format::detect() {
+        Format::Journal => {
+            let log = Log::stderr(Clock::system(), Format::Journal, Level::Error, &limits);
+            log.error(format_args!("{why}"));
+        }
+        Format::Plain | Format::Json => complain(format_args!("staffetta: {why}")),
+    }
+    Notify::from_environment().fail(why);
 }
 
 /// Lets the process have as many descriptors as its connections need, as far as it may.

@@ -42,6 +42,7 @@ use super::disk::Disk;
 use super::document::Document;
 use super::load::Loaded;
 use super::log::{Cause, Log, Untrusted};
+use super::notify::Notify;
 use super::seed;
 use super::stream::{Client, Progress};
 use super::tls::ServerTls;
@@ -81,6 +82,7 @@ pub struct Driver {
     pub limits: Limits,
     pub clock: Clock,
     pub log: Log,
+    pub notify: Notify,
     pub disk: Disk,
     pub state: RefCell<Relay<Publication>>,
     pub seed: RefCell<seed::Seed>,
@@ -108,6 +110,7 @@ pub struct Driver {
     waker: Cell<Option<Waker>>,
     woken: Cell<bool>,
     draining: Cell<bool>,
+    turns: Cell<u64>,
     random: RefCell<fastrand::Rng>,
 }
 
@@ -116,6 +119,7 @@ pub struct Parts {
     pub limits: Limits,
     pub clock: Clock,
     pub log: Log,
+    pub notify: Notify,
     pub disk: Disk,
     pub executor: Rc<LocalExecutor<'static>>,
     pub state: Relay<Publication>,
@@ -130,6 +134,7 @@ impl Driver {
             limits,
             clock,
             log,
+            notify,
             disk,
             executor,
             state,
@@ -146,6 +151,7 @@ impl Driver {
             limits,
             clock,
             log,
+            notify,
             disk,
             state: RefCell::new(state),
             seed: RefCell::new(seed::Seed::default()),
@@ -171,6 +177,7 @@ impl Driver {
             waker: Cell::default(),
             woken: Cell::new(false),
             draining: Cell::new(false),
+            turns: Cell::new(0),
             random: RefCell::new(fastrand::Rng::with_seed(random_seed)),
         })
     }
@@ -225,12 +232,23 @@ impl Driver {
         self.draining.get()
     }
 
+    /// Turns of the loop so far: they stand still when it hangs.
+    pub fn turns(&self) -> u64 {
+        self.turns.get()
+    }
+
+    /// Whether every listener is accepted from; on the way out there is none.
+    pub fn is_accepting(&self) -> bool {
+        !self.listeners.borrow().iter().any(Task::is_finished)
+    }
+
     /// Begins the end. Listeners are closed first: a refused connection is tried again by every
     /// SDK, while an event stream takes any refusal in HTTP for final.
     pub fn drain(&self) {
         self.draining.set(true);
         drop(self.listeners.take());
         self.state.borrow_mut().drain(self.clock.now());
+        self.notify.stopping(self);
         self.wake();
     }
 
@@ -387,6 +405,7 @@ impl Driver {
 
     /// Does what is due; `true` when it is time to leave.
     fn turn(self: &Rc<Driver>) -> bool {
+        self.turns.set(self.turns.get().wrapping_add(1));
         for key in self.gone.take() {
             self.state.borrow_mut().deadlines.remove(key);
             take(&mut self.connections.borrow_mut(), key);

@@ -17,6 +17,7 @@ pub mod lane;
 pub mod listen;
 pub mod load;
 pub mod log;
+pub mod notify;
 pub mod pipe;
 pub mod reload;
 #[cfg(test)]
@@ -45,6 +46,7 @@ use clock::Clock;
 use driver::{Driver, Parts};
 use load::Loaded;
 use log::Log;
+use notify::Notify;
 use signal::{Signal, Signals};
 use sockets::{Inherited, Listener, Reach, SocketError};
 
@@ -99,16 +101,22 @@ pub fn run(setup: Setup) -> Result<(), RunError> {
         control,
     } = setup;
     limits.connections_max = loaded.config.limits.connections;
-    let mut signals = match control {
-        Control::Signals => Commands::Signals(Signals::new().map_err(RunError::Signals)?),
-        Control::Channel(receiver) => Commands::Channel(receiver),
+    // Whoever has a relay in it speaks to its manager itself.
+    let (mut signals, notify) = match control {
+        Control::Signals => {
+            let signals = Signals::new().map_err(RunError::Signals)?;
+            (Commands::Signals(signals), Notify::from_environment())
+        }
+        Control::Channel(receiver) => (Commands::Channel(receiver), Notify::default()),
     };
     let executor = Rc::new(LocalExecutor::new());
     let (disk, lane) = disk::Disk::new(&limits);
     executor.spawn(lane.run()).detach();
-    let driver = make_driver(loaded, limits, clock, log, disk, executor.clone());
+    let driver = make_driver(loaded, limits, clock, (log, notify), disk, executor.clone());
     let main = executor.spawn(async move {
         start(&driver, inherited).await?;
+        driver.notify.ready(&driver);
+        driver.spawn(notify::watch(driver.clone()));
         let commands = driver.clone();
         driver.spawn(async move {
             loop {
@@ -159,7 +167,7 @@ fn make_driver(
     loaded: Loaded,
     limits: Limits,
     clock: Clock,
-    log: Log,
+    (log, notify): (Log, Notify),
     disk: disk::Disk,
     executor: Rc<LocalExecutor<'static>>,
 ) -> Rc<Driver> {
@@ -177,6 +185,7 @@ fn make_driver(
         limits,
         clock,
         log,
+        notify,
         disk,
         executor,
         state,

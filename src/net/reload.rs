@@ -36,6 +36,7 @@ impl Report {
 
 /// Reads the configuration again and puts it in force.
 pub async fn reload(driver: &Rc<Driver>) -> Report {
+    driver.notify.reloading(driver.clock.now());
     let report = try_reload(driver).await;
     for line in &report.lines {
         match report.is_good() {
@@ -47,6 +48,7 @@ pub async fn reload(driver: &Rc<Driver>) -> Report {
         true => counters.reloads += 1,
         false => counters.reloads_refused += 1,
     });
+    driver.notify.ready(driver);
     report
 }
 

@@ -23,6 +23,7 @@ use super::http;
 use super::io::{Io, Wire};
 use super::load::{Loaded, Origin};
 use super::log::{Format, Lines, Log};
+use super::notify::Notify;
 use super::pipe::{self, End, Manners};
 
 const CONFIG: &[u8] = br#"{
@@ -45,6 +46,11 @@ pub struct Rig {
 impl Rig {
     /// A relay of the slots `c/e` and `c/f` without content, and the client key `secret`.
     pub fn new(limits: Limits) -> Rig {
+        Rig::watched(limits, Notify::default())
+    }
+
+    /// The same with a service manager.
+    pub fn watched(limits: Limits, notify: Notify) -> Rig {
         let (clock, hands) = Clock::virtual_at(Wall::from_unix(1_800_000_000));
         let executor = Rc::new(LocalExecutor::new());
         let (log, lines) = Log::memory(clock.clone(), Format::Plain, &limits);
@@ -81,6 +87,7 @@ impl Rig {
             limits,
             clock,
             log,
+            notify,
             executor: executor.clone(),
             state,
             loaded: Rc::new(loaded),

@@ -9,7 +9,7 @@
 
 mod metrics;
 mod page;
-mod status;
+pub mod status;
 
 use std::rc::Rc;
 
