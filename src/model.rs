@@ -176,7 +176,8 @@ pub struct Snapshot {
     pub json: Bytes,
     /// `json` in gzip, where it was made ahead because the document is large.
     pub gzip: Option<Bytes>,
-    /// Digest of the canonical content of `json`.
+    /// Digest of the canonical content of `json`, less what its items say about their collections:
+    /// exports have that and answers to SDKs do not.
     pub digest: Digest,
     pub counts: Counts,
     /// How many `rollout_percentage` keys the relay filled in, because the source left them out.

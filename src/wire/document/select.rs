@@ -10,7 +10,9 @@
 //!
 //! An item keeps its `collections` key, although IBM's answers to SDKs have none: it is harmless to
 //! every SDK, older Node SDKs demand it of a bootstrap file, and cutting it would mean that the
-//! relay rewrites items.
+//! relay rewrites items. It is left out of the digest: it says nothing that the selection has not
+//! done already, and so a seed and the service's own answer, when they say the same, are one
+//! content and no change for anybody.
 //!
 //! Invariant: a text that has nothing to cut and nothing to fill comes back identical.
 
@@ -20,7 +22,7 @@ use super::place::Place;
 use super::validate::{self, Item};
 use crate::limits::Limits;
 use crate::model::{Counts, Id, SlotKey, Snapshot};
-use crate::wire::json::{self, compact, slice};
+use crate::wire::json::{self, Step, compact, slice};
 use bytes::Bytes;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -332,7 +334,7 @@ impl<'a> Selection<'_, 'a> {
                 Problem::TooLarge { bytes, bytes_max },
             ));
         }
-        let digest = json::check(&json, self.limits.json_depth_max)?;
+        let digest = json::check_without(&json, self.limits.json_depth_max, is_membership)?;
         let filled = self.edits.iter().filter(|edit| edit.with == FILLED).count();
         Ok(Snapshot {
             gzip: None,
@@ -342,6 +344,24 @@ impl<'a> Selection<'_, 'a> {
             rollouts_filled: u32::try_from(filled).unwrap_or(u32::MAX),
         })
     }
+}
+
+/// Whether a path in a document leads to what a feature or property says about its collections.
+fn is_membership(path: &[Step<'_>]) -> bool {
+    let [
+        Step::Key(top),
+        Step::Index(_),
+        Step::Key(array),
+        Step::Index(_),
+        Step::Key(key),
+    ] = path
+    else {
+        return false;
+    };
+    let [features, properties] = [ItemKind::Feature, ItemKind::Property].map(ItemKind::array);
+    top == ItemKind::Environment.array()
+        && (array == features || array == properties)
+        && key == "collections"
 }
 
 /// Whether an item is the collection's; without `collections` it is everybody's.

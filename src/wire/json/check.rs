@@ -26,8 +26,19 @@ use std::fmt::{self, Write as _};
 /// The first offence: syntax, a key that stands twice in one object, nesting over `depth_max`, a
 /// number beyond the doubles, or anything after the value. Bounded by the length of `text`.
 pub fn check(text: &str, depth_max: usize) -> Result<Digest, JsonError> {
+    check_without(text, depth_max, |_| false)
+}
+
+/// The same, with a digest over everything but the members whose path `is_left_out` picks. They are
+/// judged like the rest.
+pub fn check_without(
+    text: &str,
+    depth_max: usize,
+    is_left_out: fn(&[Step<'_>]) -> bool,
+) -> Result<Digest, JsonError> {
     let mut walk = Walk {
         depth_max,
+        is_left_out,
         path: Vec::new(),
         members: Vec::new(),
         encoding: Vec::new(),
@@ -73,11 +84,13 @@ struct Member<'de> {
     key: Cow<'de, str>,
     start: usize,
     end: usize,
+    is_left_out: bool,
 }
 
 /// What the walk carries: stacks shared by all levels, so that a level allocates nothing.
 struct Walk<'de> {
     depth_max: usize,
+    is_left_out: fn(&[Step<'_>]) -> bool,
     path: Vec<Step<'de>>,
     members: Vec<Member<'de>>,
     encoding: Vec<u8>,
@@ -137,7 +150,7 @@ impl<'de> Walk<'de> {
             return Err(self.fail(JsonProblem::DuplicateKey { key }));
         }
         let object = digest(|context| {
-            for member in members {
+            for member in members.iter().filter(|member| !member.is_left_out) {
                 context.update(&(member.key.len() as u64).to_le_bytes());
                 context.update(member.key.as_bytes());
                 context.update(&self.encoding[member.start..member.end]);
@@ -238,8 +251,14 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
             let start = walk.encoding.len();
             object.next_value_seed(Value(&mut *walk))?;
             let end = walk.encoding.len();
+            let is_left_out = (walk.is_left_out)(&walk.path);
             if let Some(Step::Key(key)) = walk.path.pop() {
-                walk.members.push(Member { key, start, end });
+                walk.members.push(Member {
+                    key,
+                    start,
+                    end,
+                    is_left_out,
+                });
             }
         }
         walk.close_object(first, begin)

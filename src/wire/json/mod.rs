@@ -16,7 +16,7 @@ mod check;
 mod compact;
 pub mod slice;
 
-pub use check::{Step, check};
+pub use check::{Step, check, check_without};
 pub use compact::compact;
 
 use std::fmt;

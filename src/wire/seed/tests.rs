@@ -328,3 +328,23 @@ fn no_damage_gets_through_half() {
     }
     assert!((100..5000).contains(&taken), "{taken} of 6000 were taken");
 }
+
+#[test]
+fn an_export_and_an_answer_that_say_the_same_have_one_digest() {
+    let answer = document(&[environment(
+        "dev",
+        &[feature("a", r#","rollout_percentage":7"#)],
+        &[property("p", "")],
+    )]);
+    let export = document(&[environment(
+        "dev",
+        &[feature("a", IN_BOTH), feature("b", IN_STOCK)],
+        &[property(
+            "p",
+            r#","collections":[{"collection_id":"shop"}]"#,
+        )],
+    )]);
+    let [answer, export] = [answer, export].map(|seed| snapshot(&seed, "shop/dev").unwrap());
+    assert_ne!(json(&answer), json(&export));
+    assert_eq!(answer.digest, export.digest);
+}

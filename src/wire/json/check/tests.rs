@@ -228,3 +228,26 @@ fn the_digest_is_the_content_and_nothing_else() {
         "only {scalars} values had a scalar to change"
     );
 }
+
+#[test]
+fn members_that_are_left_out_are_judged_and_do_not_count() {
+    fn is_left_out(path: &[Step<'_>]) -> bool {
+        matches!(path, [Step::Key(_), Step::Key(key)] if key == "x")
+    }
+    let without = |text: &str| check_without(text, 64, is_left_out);
+    let plain = check(r#"{"a":{"y":1}}"#, 64);
+    assert!(plain.is_ok());
+    for same in [
+        r#"{"a":{"x":[1,{}],"y":1}}"#,
+        r#"{"a":{"y":1,"\u0078":null}}"#,
+    ] {
+        assert_eq!(without(same), plain, "{same}");
+        assert_ne!(check(same, 64), plain, "{same}");
+    }
+    // One level up or down it counts.
+    for other in [r#"{"a":{"y":1},"x":1}"#, r#"{"a":{"y":{"x":1}}}"#] {
+        assert_ne!(without(other), plain, "{other}");
+    }
+    assert!(without(r#"{"a":{"x":1,"x":1,"y":1}}"#).is_err());
+    assert!(without(r#"{"a":{"x":1e999,"y":1}}"#).is_err());
+}
