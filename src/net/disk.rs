@@ -1,7 +1,8 @@
 //! Files: the lane that jobs on them wait in, and the few things that are done to files.
 //!
-//! Owns: the lane for everything that may block on a disk (see `lane`); the atomic write; the bounded read; the lock on the state folder. The functions here block and are
-//! called inside a job, or before the loop turns.
+//! Owns: the lane for everything that may block on a disk (see `lane`); the atomic write; the
+//! bounded read; the lock on the state folder. The functions here block and are called inside a
+//! job, or before the loop turns.
 //!
 //! Never: decides what to write or whether to try again; panics; keeps a thread when idle.
 //!
