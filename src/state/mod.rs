@@ -17,3 +17,4 @@ pub mod relay;
 pub mod session;
 pub mod slab;
 pub mod slots;
+pub mod token;
