@@ -9,6 +9,8 @@
 //! accepted, only strict base64url, only three parts; signatures are compared in constant time. No
 //! key and no token ever gets into an error.
 
+pub mod client;
+
 use super::{DecodeError, percent};
 use crate::limits::Limits;
 use crate::model::Id;

@@ -25,7 +25,7 @@ use super::frame::Frame;
 const READ_BUFFER_BYTES: usize = 128;
 
 /// The heartbeat, to the letter: SDKs compare the text, and take every other text for a change.
-const HEARTBEAT_TEXT: &str = "test message";
+pub const HEARTBEAT_TEXT: &str = "test message";
 
 /// Any text but the heartbeat makes SDKs fetch; they print it and do not read it.
 const CHANGE_TEXT: &str = "changed";
