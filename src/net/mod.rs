@@ -29,6 +29,7 @@ pub mod sockets;
 pub mod stream;
 pub mod tls;
 pub mod tunnels;
+pub mod upstream;
 pub mod watch;
 
 use std::io as std_io;

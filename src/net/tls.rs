@@ -18,6 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc; // reason: rustls takes its configuration in an Arc
 use std::task::{Poll, ready};
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{Acceptor, NoServerSessionStorage};
@@ -37,11 +38,11 @@ use super::driver::Driver;
 const PACE: Duration = Duration::from_millis(1);
 
 /// Whether the standard library's clock goes on after 2038.
-const HAS_64_BIT_CLOCK: bool = cfg!(target_pointer_width = "64");
+pub(super) const HAS_64_BIT_CLOCK: bool = cfg!(target_pointer_width = "64");
 
 /// The time of day as rustls asks for it.
 #[derive(Debug)]
-struct SystemWall;
+pub(super) struct SystemWall;
 
 impl TimeProvider for SystemWall {
     fn current_time(&self) -> Option<UnixTime> {
@@ -97,16 +98,7 @@ pub fn server_config(
     let key = PrivateKeyDer::from_pem_slice(key);
     let key = key.map_err(|_| TlsError::NoKey(key_path.to_owned()))?;
     let unusable = |error| TlsError::Unusable(cert_path.to_owned(), error);
-    let mut provider = rustls::crypto::ring::default_provider();
-    let has_aes = has_aes();
-    if !has_aes {
-        // Stable: the order within the two kinds stays.
-        provider
-            .cipher_suites
-            .sort_by_key(|suite| !is_chacha(suite.suite()));
-    }
-    let provider = Arc::new(provider); // reason: rustls takes its provider in an Arc
-    let builder = ServerConfig::builder_with_provider(provider);
+    let builder = ServerConfig::builder_with_provider(provider());
     let builder = builder
         .with_safe_default_protocol_versions()
         .map_err(unusable)?;
@@ -115,7 +107,7 @@ pub fn server_config(
         .with_single_cert(chain, key)
         .map_err(unusable)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    config.ignore_client_order = !has_aes;
+    config.ignore_client_order = !has_aes();
     config.time_provider = Arc::new(SystemWall); // reason: a field of rustls
     config.session_storage = Arc::new(NoServerSessionStorage {}); // reason: a field of rustls
     // The library's tickets read the standard library's clock, which ends the process in 2038 where
@@ -125,6 +117,18 @@ pub fn server_config(
         config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(unusable)?;
     }
     Ok(Arc::new(config)) // reason: rustls takes its configuration in an Arc
+}
+
+/// The cryptography of both sides, in the order that suits the processor.
+pub(super) fn provider() -> Arc<CryptoProvider> {
+    let mut provider = rustls::crypto::ring::default_provider();
+    if !has_aes() {
+        // Stable: the order within the two kinds stays.
+        provider
+            .cipher_suites
+            .sort_by_key(|suite| !is_chacha(suite.suite()));
+    }
+    Arc::new(provider) // reason: rustls takes its provider in an Arc
 }
 
 fn is_chacha(suite: CipherSuite) -> bool {

@@ -1,0 +1,290 @@
+//! An upstream as the rest of the relay sees it: a document, a change socket, a place for reports.
+//!
+//! Owns the service's paths as the relay asks for them, and the credential on each: the relay's own
+//! token. [`Upstream`] is one of the two; [`Net`] is what both share to reach anything at all.
+//!
+//! A 401 makes one more attempt with another token, if the one that was refused is not fresh. No
+//! other failure is tried again here: when to do so is the session's to say.
+//!
+//! Sources: what IBM's SDKs send, and what they take for success (200 JSON, 101, 2xx).
+
+use std::cell::RefCell;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use fastrand::Rng;
+use smol::lock::Semaphore;
+
+use crate::config::{Endpoint, Proxy, Secret};
+use crate::limits::Limits;
+use crate::model::{Id, SlotKey};
+use crate::net::clock::Clock;
+use crate::net::disk::Disk;
+use crate::net::pipe::End;
+use crate::wire::DecodeError;
+use crate::wire::http::Method;
+use crate::wire::http::request::Request;
+
+use super::dial::{Way, host_and_port};
+use super::error::{Problem, TlsProblem, UpstreamError};
+use super::fetch::fetch;
+use super::resolve::Resolver;
+use super::socket::{self, Socket};
+use super::tls::{self, ClientTls};
+use super::token::{Tokens, iam_of};
+
+/// Who the relay says it is.
+pub const USER_AGENT: &str = concat!("staffetta/", env!("CARGO_PKG_VERSION"));
+
+/// What leads to an endpoint in tests, in place of the network.
+pub type Pipes = Rc<dyn Fn(&Endpoint) -> io::Result<End>>;
+
+/// Who vouches for servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The authorities of the system.
+    System,
+    /// Those of a file, and no others.
+    File(PathBuf),
+}
+
+/// What all outgoing connections share.
+pub struct Net {
+    pub clock: Clock,
+    pub limits: Limits,
+    pub resolver: Resolver,
+    pub disk: Disk,
+    /// In place of the network, for tests; `None` in production.
+    pub pipes: Option<Pipes>,
+    random: RefCell<Rng>,
+    trusted: RefCell<Vec<(Trust, ClientTls)>>,
+    one_reads: Semaphore,
+}
+
+impl Net {
+    /// The network of this machine.
+    pub fn new(
+        clock: Clock,
+        limits: Limits,
+        resolver: Resolver,
+        disk: Disk,
+        random_seed: u64,
+    ) -> Net {
+        Net {
+            clock,
+            limits,
+            resolver,
+            disk,
+            pipes: None,
+            random: RefCell::new(Rng::with_seed(random_seed)),
+            trusted: RefCell::new(Vec::new()),
+            one_reads: Semaphore::new(1),
+        }
+    }
+
+    /// Sixteen bytes that nobody else will have chosen; not secret.
+    pub fn nonce(&self) -> [u8; 16] {
+        self.random.borrow_mut().u128(..).to_be_bytes()
+    }
+
+    /// What handshakes are made with where `trust` vouches. Read once; a failure is looked into
+    /// again by the next who asks.
+    pub async fn client_tls(&self, trust: &Trust) -> Result<ClientTls, Problem> {
+        let _place = self.one_reads.acquire().await;
+        let known = |trusted: &Vec<(Trust, ClientTls)>| {
+            let found = trusted.iter().find(|(known, _)| known == trust);
+            found.map(|(_, config)| config.clone())
+        };
+        if let Some(config) = known(&self.trusted.borrow()) {
+            return Ok(config);
+        }
+        let (file, limits) = match trust {
+            Trust::System => (None, self.limits.clone()),
+            Trust::File(path) => (Some(path.clone()), self.limits.clone()),
+        };
+        let job = self.disk.run(move || tls::load(file.as_deref(), &limits));
+        let loaded: Result<_, TlsProblem> = job.await.map_err(|_| Problem::Busy)?;
+        let config = loaded.map_err(Problem::Tls)?;
+        let mut trusted = self.trusted.borrow_mut();
+        trusted.push((trust.clone(), config.clone()));
+        Ok(config)
+    }
+}
+
+/// What an upstream is made of; see the configuration's keys of the same names.
+pub struct Setting {
+    pub url: Endpoint,
+    pub guid: Id,
+    /// `None`: it could not be read.
+    pub api_key: Option<Secret>,
+    pub iam_url: Option<Endpoint>,
+    pub ca_file: Option<PathBuf>,
+    pub proxy: Option<Proxy>,
+}
+
+/// The service, or another relay.
+pub struct Upstream {
+    way: Way,
+    guid: Id,
+    tokens: Tokens,
+}
+
+/// A document, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigAnswer {
+    /// JSON by its type; nothing of it was looked at.
+    pub bytes: Vec<u8>,
+    /// `X-Config-Path`: the relays that it came through.
+    pub path: Option<String>,
+}
+
+/// What is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    Usage,
+    Analytics,
+}
+
+impl Upstream {
+    /// An upstream; nothing is asked of it yet.
+    pub fn new(setting: Setting) -> Upstream {
+        let trust = match setting.ca_file {
+            Some(path) => Trust::File(path),
+            None => Trust::System,
+        };
+        let proxy = setting.proxy;
+        let way = |endpoint: Endpoint| Way {
+            proxy: proxy
+                .as_ref()
+                .filter(|proxy| proxy.leads_to(&endpoint))
+                .map(|proxy| proxy.endpoint.clone()),
+            endpoint,
+            trust: trust.clone(),
+        };
+        let iam_url = setting.iam_url.unwrap_or_else(|| iam_of(&setting.url));
+        Upstream {
+            tokens: Tokens::new(way(iam_url), setting.api_key),
+            way: way(setting.url),
+            guid: setting.guid,
+        }
+    }
+
+    /// Where it is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.way.endpoint
+    }
+
+    /// Takes another API key, from now on; tokens that were had by the old one are forgotten.
+    pub fn replace_key(&self, api_key: Option<Secret>, net: &Net) {
+        self.tokens.replace_key(api_key, net);
+    }
+
+    /// The document of `slot`. Bounded by `upstream_total_timeout` twice (token and document), and
+    /// by `document_bytes_max`.
+    pub async fn config(&self, net: &Net, slot: &SlotKey) -> Result<ConfigAnswer, UpstreamError> {
+        let SlotKey {
+            collection,
+            environment,
+        } = slot;
+        let guid = &self.guid;
+        // Ids need no escaping.
+        let target = format!(
+            "/apprapp/feature/v1/instances/{guid}/config?action=sdkConfig\
+             &collection_id={collection}&environment_id={environment}"
+        );
+        let response = self
+            .authorized(net, async |token: &str| {
+                let request = request(Method::Get, &target, token);
+                let request = request.with("accept", "application/json");
+                fetch(net, &self.way, request, net.limits.document_bytes_max).await
+            })
+            .await?;
+        match (response.status, response.is_json) {
+            (200, true) => Ok(ConfigAnswer {
+                bytes: response.body,
+                path: response.config_path,
+            }),
+            (200, false) => Err(self.error(Problem::Protocol(DecodeError::Malformed(
+                "content that is not JSON",
+            )))),
+            (status, _) => Err(self.error(Problem::Status {
+                status,
+                retry_after: None,
+            })),
+        }
+    }
+
+    /// The change socket of `slot`. Bounded by the time-outs of a connection and of silence.
+    pub async fn subscribe(&self, net: &Net, slot: &SlotKey) -> Result<Socket, UpstreamError> {
+        let SlotKey {
+            collection,
+            environment,
+        } = slot;
+        let target = format!(
+            "/apprapp/wsfeature?instance_id={}&collection_id={collection}\
+             &environment_id={environment}",
+            self.guid
+        );
+        self.authorized(net, async |token: &str| {
+            socket::open(net, &self.way, request(Method::Get, &target, token)).await
+        })
+        .await
+    }
+
+    /// Delivers `body`, JSON. `Ok` means that it was accepted. Bounded by `upstream_total_timeout`
+    /// twice.
+    pub async fn report(
+        &self,
+        net: &Net,
+        kind: Report,
+        body: Vec<u8>,
+    ) -> Result<(), UpstreamError> {
+        let guid = &self.guid;
+        let target = match kind {
+            Report::Usage => format!("/apprapp/events/v1/instances/{guid}/usage"),
+            Report::Analytics => format!("/apprapp/metrics/v1/instances/{guid}/analytics"),
+        };
+        let bytes_max = net.limits.iam_answer_bytes_max;
+        self.authorized(net, async |token: &str| {
+            let request = request(Method::Post, &target, token);
+            let request = request.with_body("application/json", body.clone());
+            fetch(net, &self.way, request, bytes_max).await
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Does `attempt` with a token; once more with another, where the first was refused.
+    async fn authorized<T>(
+        &self,
+        net: &Net,
+        attempt: impl AsyncFn(&str) -> Result<T, UpstreamError>,
+    ) -> Result<T, UpstreamError> {
+        let token = self.tokens.current(net).await?;
+        match Box::pin(attempt(&token)).await {
+            Err(error) if is_unauthorized(&error) && self.tokens.handle_refused(&token, net) => {
+                let token = self.tokens.current(net).await?;
+                Box::pin(attempt(&token)).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn error(&self, problem: Problem) -> UpstreamError {
+        UpstreamError::new(&host_and_port(&self.way.endpoint), problem)
+    }
+}
+
+fn request(method: Method, target: &str, token: &str) -> Request {
+    Request::new(method, target)
+        .with("authorization", format!("Bearer {token}"))
+        .with("user-agent", USER_AGENT)
+}
+
+fn is_unauthorized(error: &UpstreamError) -> bool {
+    matches!(error.problem, Problem::Status { status: 401, .. })
+}
+
+#[cfg(test)]
+mod tests;
