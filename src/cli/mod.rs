@@ -12,6 +12,7 @@ pub mod check;
 pub mod key;
 pub mod reload;
 pub mod run;
+pub mod seed;
 pub mod status;
 
 use crate::config::nearest;
@@ -26,6 +27,8 @@ use std::process::ExitCode;
 pub enum Exit {
     Done,
     Failed,
+    /// Two things that were compared differ; the number that `diff` has for it.
+    Different,
     /// The command line makes no sense.
     Usage,
     /// A seed or record was refused.
@@ -39,7 +42,7 @@ impl Exit {
     pub const fn code(self) -> u8 {
         match self {
             Exit::Done => 0,
-            Exit::Failed => 1,
+            Exit::Failed | Exit::Different => 1,
             Exit::Usage => 64,
             Exit::Refused => 65,
             Exit::Configuration => 78,
@@ -64,6 +67,7 @@ const COMMANDS: &[Command] = &[
     reload::COMMAND,
     cert::COMMAND,
     key::COMMAND,
+    seed::COMMAND,
 ];
 
 /// What is wrong with the command line.
@@ -184,7 +188,8 @@ fn help() -> String {
             command.usage, command.summary
         ));
     }
-    let codes = "\nexit codes: 0 ok, 1 failed, 64 usage, 65 refused input, 78 configuration";
+    let codes =
+        "\nexit codes: 0 ok, 1 failed or different, 64 usage, 65 refused input, 78 configuration";
     text + codes
 }
 
@@ -255,6 +260,11 @@ mod tests {
             &["key"],
             &["key", "old"],
             &["cert"],
+            &["seed"],
+            &["seed", "dif"],
+            &["seed", "diff", "one"],
+            &["seed", "diff", "one", "two", "three"],
+            &["seed", "diff", "one", "two", "--slot", "three"],
         ] {
             let words = ["staffetta"].iter().chain(words);
             let mut parser = lexopt::Parser::from_iter(words);

@@ -8,6 +8,7 @@
 //! Read `http` first: it is what stands between a hostile network and everything else.
 
 pub mod cors;
+pub mod difference;
 pub mod document;
 pub mod events;
 pub mod frame;

@@ -14,6 +14,7 @@ use super::document::{DocumentError, Problem};
 use super::json;
 use crate::limits::Limits;
 use crate::model::{Digest, SlotKey, Snapshot};
+use std::collections::BTreeSet;
 
 /// A seed that is sound as a file.
 pub struct Seed<'a> {
@@ -48,6 +49,12 @@ impl<'a> Seed<'a> {
     /// Digest of the whole file's content: tells a new seed from one seen before.
     pub fn digest(&self) -> Digest {
         self.digest
+    }
+
+    /// The slots that the seed speaks of, sorted: every collection in every environment. Whether
+    /// what it holds for them can be served is another matter. Bounded by the product of the two.
+    pub fn slots(&self) -> BTreeSet<SlotKey> {
+        self.document.slots()
     }
 
     /// What the seed holds for one slot. Bounded by the length of the seed.

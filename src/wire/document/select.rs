@@ -75,6 +75,23 @@ impl<'a> Document<'a> {
         })
     }
 
+    /// The slots that the document speaks of, sorted: every collection in every environment, as far
+    /// as their ids are any. Bounded by the product of the two.
+    pub fn slots(&self) -> BTreeSet<SlotKey> {
+        let ids = |entries: &[Entry<'a>]| -> BTreeSet<Id> {
+            let ids = entries.iter().filter_map(|entry| entry.id.as_deref());
+            ids.filter_map(Id::new).collect()
+        };
+        let environments = ids(&self.environments);
+        let of = |collection: Id| {
+            environments.iter().map(move |environment| SlotKey {
+                collection: collection.clone(),
+                environment: environment.clone(),
+            })
+        };
+        ids(&self.collections).into_iter().flat_map(of).collect()
+    }
+
     /// The snapshot of one slot. Bounded by the length of the text, whatever the slot.
     ///
     /// # Errors

@@ -67,6 +67,13 @@ pub fn members<'a, const N: usize>(
     deserializer.deserialize_map(Members { names }).ok()
 }
 
+/// All members of an object, in their order; `None` when `piece` is no object. Keys are copied only
+/// if they have escapes. Bounded by the length of `piece`.
+pub fn all_members(piece: &str) -> Option<Vec<(Cow<'_, str>, &str)>> {
+    let mut deserializer = serde_json::Deserializer::from_str(piece);
+    deserializer.deserialize_map(AllMembers).ok()
+}
+
 /// The elements of an array; `None` when `piece` is no array. Bounded by the length of `piece`.
 pub fn elements(piece: &str) -> Option<Vec<&str>> {
     let mut deserializer = serde_json::Deserializer::from_str(piece);
@@ -108,6 +115,24 @@ impl<'de, const N: usize> Visitor<'de> for Members<'_, N> {
     }
 }
 
+struct AllMembers;
+
+impl<'de> Visitor<'de> for AllMembers {
+    type Value = Vec<(Cow<'de, str>, &'de str)>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
+        let mut members = Vec::new();
+        while let Some(key) = object.next_key_seed(Key)? {
+            members.push((key, object.next_value::<&RawValue>()?.get()));
+        }
+        Ok(members)
+    }
+}
+
 struct Elements;
 
 impl<'de> Visitor<'de> for Elements {
@@ -141,11 +166,16 @@ mod tests {
         assert_eq!(parts, ["true", r#""x\ny""#]);
         assert_eq!(string(parts[1]).unwrap(), "x\ny");
         assert_eq!(&text[offset(text, parts[0])..][..4], "true");
+        let all = all_members(text).unwrap();
+        let keys: Vec<&str> = all.iter().map(|(key, _)| key.as_ref()).collect();
+        assert_eq!(keys, ["a", "b", "c"]);
+        assert_eq!(Some(all[1].1), b);
     }
 
     #[test]
     fn another_kind_is_none() {
         assert!(members("[]", ["a"]).is_none());
+        assert!(all_members("[]").is_none());
         assert!(elements("{}").is_none());
         assert!(string("1").is_none());
         assert_eq!(members("{}", ["a"]), Some([None]));
