@@ -17,6 +17,7 @@ pub mod http;
 pub mod iam;
 pub mod ibm;
 pub mod json;
+pub mod merge;
 pub mod path;
 pub mod percent;
 pub mod publication;
