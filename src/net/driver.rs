@@ -40,6 +40,7 @@ use super::clock::{Alarm, Clock};
 use super::connection::{Connection, Door};
 use super::disk::Disk;
 use super::document::Document;
+use super::follow::{self, Follow};
 use super::load::Loaded;
 use super::log::{Cause, Log, Untrusted};
 use super::notify::Notify;
@@ -93,6 +94,8 @@ pub struct Driver {
     pub tunnels: RefCell<Tunnels>,
     pub tls: RefCell<Option<ServerTls>>,
     pub frames: Frames,
+    /// Nobody, on an isolated site.
+    pub follow: Option<Follow>,
     pub handshakes: Semaphore,
     pub scratch: RefCell<Box<[u8]>>,
     pub started: Instant,
@@ -108,6 +111,7 @@ pub struct Driver {
     left: Cell<Vec<Key>>,
     open: Cell<Open>,
     waker: Cell<Option<Waker>>,
+    adopted: Cell<Option<Waker>>,
     woken: Cell<bool>,
     draining: Cell<bool>,
     turns: Cell<u64>,
@@ -124,6 +128,7 @@ pub struct Parts {
     pub executor: Rc<LocalExecutor<'static>>,
     pub state: Relay<Publication>,
     pub loaded: Rc<Loaded>,
+    pub follow: Option<Follow>,
     pub random_seed: u64,
 }
 
@@ -139,6 +144,7 @@ impl Driver {
             executor,
             state,
             loaded,
+            follow,
             random_seed,
         } = parts;
         let node = node();
@@ -159,6 +165,7 @@ impl Driver {
             tunnels: RefCell::new(Tunnels::new(&loaded.config)),
             tls: RefCell::new(loaded.tls.clone()),
             loaded: RefCell::new(loaded),
+            follow,
             frames: Frames {
                 heartbeat: websocket::heartbeat(),
                 change: websocket::change(),
@@ -175,6 +182,7 @@ impl Driver {
             left: Cell::default(),
             open: Cell::default(),
             waker: Cell::default(),
+            adopted: Cell::default(),
             woken: Cell::new(false),
             draining: Cell::new(false),
             turns: Cell::new(0),
@@ -195,6 +203,11 @@ impl Driver {
     /// Runs a task beside the others.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         self.executor.spawn(task).detach();
+    }
+
+    /// Runs a task for as long as what it gives back is kept.
+    pub fn task(&self, task: impl Future<Output = ()> + 'static) -> Task<()> {
+        self.executor.spawn(task)
     }
 
     /// Runs a task that ends when the relay begins to.
@@ -364,6 +377,9 @@ impl Driver {
         state.counters.publications += 1;
         state.fanout.publish(slot, version, publication, now);
         drop(state);
+        if let Some(waker) = self.adopted.take() {
+            waker.wake();
+        }
         self.wake();
         adoption
     }
@@ -379,6 +395,11 @@ impl Driver {
         if let Some(field) = self.path_fields.borrow_mut().get_mut(usize::from(slot.0)) {
             *field = path.field(&self.node).into();
         }
+    }
+
+    /// Wakes `waker` when some slot adopts a document; one at a time waits for that.
+    pub fn wake_when_adopted(&self, waker: Waker) {
+        self.adopted.set(Some(waker));
     }
 
     // The loop.
@@ -423,6 +444,7 @@ impl Driver {
                 None => break,
                 Some(Due::Leave) => return true,
                 Some(Due::LookAtSeed) => seed::look(self),
+                Some(Due::CompareClocks) => follow::compare_clocks(self),
                 Some(Due::Reset(key, reason)) => {
                     let connections = self.connections.borrow();
                     let place = connections.get(key.place()).and_then(Option::as_ref);
@@ -436,6 +458,7 @@ impl Driver {
                 }
             }
         }
+        follow::drain(self);
         self.log.sweep(now);
         false
     }

@@ -11,6 +11,7 @@ pub mod connection;
 pub mod disk;
 pub mod document;
 pub mod driver;
+pub mod follow;
 pub mod http;
 pub mod io;
 pub mod lane;
@@ -26,6 +27,7 @@ pub mod route;
 pub mod seed;
 pub mod signal;
 pub mod sockets;
+mod start;
 pub mod stream;
 pub mod tls;
 pub mod tunnels;
@@ -35,21 +37,18 @@ pub mod watch;
 use std::io as std_io;
 use std::rc::Rc;
 
+use futures_lite::future::or;
 use smol::LocalExecutor;
 use smol::channel::Receiver;
 
 use crate::limits::Limits;
-use crate::state::access::TokenForm;
-use crate::state::relay::Relay;
-use crate::wire::iam;
 
 use clock::Clock;
-use driver::{Driver, Parts};
 use load::Loaded;
 use log::Log;
 use notify::Notify;
 use signal::{Signal, Signals};
-use sockets::{Inherited, Listener, Reach, SocketError};
+use sockets::{Inherited, SocketError};
 
 /// What a relay is started with.
 pub struct Setup {
@@ -77,6 +76,8 @@ pub enum RunError {
     Socket(SocketError),
     /// Every address of the SDK listener failed.
     Listen(std_io::Error),
+    /// A normal start, and no document for some slot.
+    NoDocument(follow::Missing),
 }
 
 impl std::fmt::Display for RunError {
@@ -85,6 +86,7 @@ impl std::fmt::Display for RunError {
             RunError::Signals(error) => write!(formatter, "signals cannot be received: {error}"),
             RunError::Socket(error) => write!(formatter, "{error}"),
             RunError::Listen(error) => write!(formatter, "a socket cannot be used: {error}"),
+            RunError::NoDocument(missing) => missing.fmt(formatter),
         }
     }
 }
@@ -113,11 +115,10 @@ pub fn run(setup: Setup) -> Result<(), RunError> {
     let executor = Rc::new(LocalExecutor::new());
     let (disk, lane) = disk::Disk::new(&limits);
     executor.spawn(lane.run()).detach();
-    let driver = make_driver(loaded, limits, clock, (log, notify), disk, executor.clone());
+    let driver = start::driver(loaded, limits, clock, (log, notify), disk, executor.clone());
     let main = executor.spawn(async move {
-        start(&driver, inherited).await?;
-        driver.notify.ready(&driver);
-        driver.spawn(notify::watch(driver.clone()));
+        let running = driver.clone();
+        let mut running = driver.task(async move { running.run().await });
         let commands = driver.clone();
         driver.spawn(async move {
             loop {
@@ -136,7 +137,16 @@ pub fn run(setup: Setup) -> Result<(), RunError> {
                 }
             }
         });
-        driver.run().await;
+        let started = async { start::start(&driver, inherited).await.map(|()| true) };
+        let ended = async {
+            (&mut running).await;
+            Ok(false)
+        };
+        if or(started, ended).await? {
+            driver.notify.ready(&driver);
+            driver.spawn(notify::watch(driver.clone()));
+            running.await;
+        }
         driver.log.note(format_args!("ended"));
         Ok(())
     });
@@ -162,98 +172,4 @@ impl Commands {
             },
         }
     }
-}
-
-fn make_driver(
-    loaded: Loaded,
-    limits: Limits,
-    clock: Clock,
-    (log, notify): (Log, Notify),
-    disk: disk::Disk,
-    executor: Rc<LocalExecutor<'static>>,
-) -> Rc<Driver> {
-    let form = TokenForm {
-        key_id: iam::peek_key_id,
-        is_signed_by: iam::verify,
-    };
-    let watches_seed = loaded.config.seed.is_some();
-    let slots = loaded.config.slots.clone();
-    let mut state = Relay::new(slots, watches_seed, form, &limits, clock.now());
-    state.access.replace(loaded.keys.clone(), loaded.unreadable);
-    let random_seed = clock.now().as_micros() ^ u64::from(std::process::id());
-    let loaded = Rc::new(loaded);
-    Driver::new(Parts {
-        limits,
-        clock,
-        log,
-        notify,
-        disk,
-        executor,
-        state,
-        loaded,
-        random_seed,
-    })
-}
-
-/// Reads the seed, then listens.
-async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(), RunError> {
-    let loaded = driver.loaded.borrow().clone();
-    for warning in &loaded.config.warnings {
-        driver.log.warn(format_args!("{warning}"));
-    }
-    for problem in &loaded.problems {
-        driver.log.error(format_args!("{problem}"));
-    }
-    // A seed that cannot be used is noted where it is found; the relay waits for a better one.
-    let _ = seed::read(driver).await;
-    driver.state.borrow_mut().fanout.open();
-    let (sdk, admin) = listeners(driver, inherited)?;
-    for (listener, is_admin) in sdk
-        .into_iter()
-        .map(|sdk| (sdk, false))
-        .chain(admin.into_iter().map(|admin| (admin, true)))
-    {
-        let what = match (is_admin, loaded.tls.is_some()) {
-            (true, _) => "admin",
-            (false, true) => "SDK, HTTP and TLS",
-            (false, false) => "SDK, HTTP",
-        };
-        driver
-            .log
-            .note(format_args!("listening on {listener} ({what})"));
-        let socket = listen::prepare(driver, listener).map_err(RunError::Listen)?;
-        driver.spawn_listener(listen::accept(driver.clone(), socket, is_admin));
-    }
-    Ok(())
-}
-
-/// The sockets to serve: those that were passed in, else those of the configuration.
-fn listeners(
-    driver: &Driver,
-    inherited: Inherited,
-) -> Result<(Vec<Listener>, Vec<Listener>), RunError> {
-    let loaded = driver.loaded.borrow().clone();
-    let config = &loaded.config;
-    let bind = |addresses: &[crate::config::Listen], reach: Reach| {
-        let bind = |address: &crate::config::Listen| match address {
-            crate::config::Listen::Tcp(address) => Listener::tcp(*address, &driver.limits),
-            crate::config::Listen::Unix(path) => Listener::unix(path, reach, &driver.limits),
-        };
-        addresses
-            .iter()
-            .map(bind)
-            .collect::<Result<Vec<Listener>, SocketError>>()
-    };
-    let sdk = match inherited.sdk.is_empty() {
-        true => bind(&config.listen, Reach::Local).map_err(RunError::Socket)?,
-        false => inherited.sdk,
-    };
-    let admin = match inherited.admin.is_empty() {
-        true => {
-            let addresses = config.admin.addresses(&loaded.origin.environment);
-            bind(&addresses, Reach::Owner).map_err(RunError::Socket)?
-        }
-        false => inherited.admin,
-    };
-    Ok((sdk, admin))
 }

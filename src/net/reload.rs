@@ -128,6 +128,9 @@ fn apply(driver: &Rc<Driver>, mut loaded: Loaded) -> Vec<String> {
     ));
     *driver.tls.borrow_mut() = loaded.tls.clone();
     *driver.tunnels.borrow_mut() = Tunnels::new(&loaded.config);
+    if let Some(follow) = &driver.follow {
+        follow.replace_keys(&loaded);
+    }
     driver.log.set_level(loaded.config.log.level.into());
     *driver.loaded.borrow_mut() = Rc::new(loaded);
     driver.wake();

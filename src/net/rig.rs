@@ -91,6 +91,7 @@ impl Rig {
             executor: executor.clone(),
             state,
             loaded: Rc::new(loaded),
+            follow: None,
             random_seed: 1,
         });
         let task = driver.clone();

@@ -165,7 +165,7 @@ fn find(path: &Path, slots: &[SlotKey], limits: &Limits) -> Found {
 }
 
 /// Packs a large document where it holds nobody up; a small one is packed when it is asked for.
-fn packed(snapshot: Snapshot, limits: &Limits) -> Snapshot {
+pub(super) fn packed(snapshot: Snapshot, limits: &Limits) -> Snapshot {
     let is_large = snapshot.json.len() > limits.packed_on_loop_bytes_max;
     let gzip = is_large.then(|| gzip::compress(&snapshot.json));
     Snapshot { gzip, ..snapshot }
@@ -184,14 +184,15 @@ fn adopt(driver: &Driver, offers: Vec<Result<Snapshot, String>>) -> Verdict {
             },
             Err(problem) => {
                 verdict.refused += 1;
-                refuse(driver, index, &problem);
+                refuse(driver, index, Source::Seed.as_str(), &problem);
             }
         }
     }
     verdict
 }
 
-fn note_adoption(driver: &Driver, index: SlotIndex) {
+/// Says in the log what a slot serves now.
+pub(super) fn note_adoption(driver: &Driver, index: SlotIndex) {
     let state = driver.state.borrow();
     let Some(slot) = state.slots.of(index) else {
         return;
@@ -199,14 +200,29 @@ fn note_adoption(driver: &Driver, index: SlotIndex) {
     let Some(held) = &slot.held else { return };
     let counts = held.snapshot.counts;
     driver.log.note(format_args!(
-        "slot {} serves version {} from the seed: {} features, {} properties, {} segments{}",
+        "slot {} serves version {} from {}: {} features, {} properties, {} segments{}",
         slot.key,
         held.version,
+        Origin(held.source),
         counts.features,
         counts.properties,
         counts.segments,
         Filled(held.snapshot.rollouts_filled)
     ));
+}
+
+/// Who brought a document, in a sentence.
+struct Origin(Source);
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self.0 {
+            Source::Seed => "the seed",
+            Source::Cache => "what was last known good",
+            Source::Primary => "the primary",
+            Source::Backup => "the backup",
+        })
+    }
 }
 
 /// Says how many keys the relay added to a document, if any.
@@ -221,7 +237,8 @@ impl std::fmt::Display for Filled {
     }
 }
 
-fn refuse(driver: &Driver, index: SlotIndex, problem: &str) {
+/// Notes what is wrong with a document for a slot; `from` is who offered it.
+pub(super) fn refuse(driver: &Driver, index: SlotIndex, from: &str, problem: &str) {
     let now = driver.clock.now();
     let mut state = driver.state.borrow_mut();
     if !state.slots.handle_refusal(index, problem, now) {
@@ -236,7 +253,7 @@ fn refuse(driver: &Driver, index: SlotIndex, problem: &str) {
     };
     // Said once for each slot and problem; how often the file changes is the operator's own doing.
     driver.log.error(format_args!(
-        "slot {}: the seed is refused, {keeps}: {problem}",
+        "slot {}: the document of the {from} is refused, {keeps}: {problem}",
         slot.key
     ));
 }
@@ -266,8 +283,8 @@ mod tests {
     fn each_refused_slot_is_named_once() {
         let rig = Rig::new(Limits::PRODUCTION);
         for _ in 0..2 {
-            refuse(&rig.driver, SlotIndex(0), "no such collection");
-            refuse(&rig.driver, SlotIndex(1), "flag `a` has no type");
+            refuse(&rig.driver, SlotIndex(0), "seed", "no such collection");
+            refuse(&rig.driver, SlotIndex(1), "seed", "flag `a` has no type");
         }
         let lines = rig.lines.take();
         assert_eq!(lines.lines().count(), 2, "{lines}");

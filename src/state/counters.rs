@@ -46,6 +46,10 @@ pub struct Counters {
     pub reloads: u64,
     /// Reloads that were refused.
     pub reloads_refused: u64,
+    /// Documents fetched from an upstream, changed or not.
+    pub upstream_fetches: u64,
+    /// Fetches that brought none that can be served.
+    pub upstream_fetches_failed: u64,
     refusals: [u64; Reject::ALL.len()],
     expiries: [u64; Reason::ALL.len()],
 }

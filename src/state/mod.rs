@@ -15,6 +15,7 @@ pub mod events;
 pub mod fanout;
 pub mod relay;
 pub mod session;
+pub mod sessions;
 pub mod slab;
 pub mod slots;
 pub mod token;

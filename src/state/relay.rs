@@ -18,6 +18,7 @@ use super::counters::Counters;
 use super::deadlines::{self, Deadlines};
 use super::events::Events;
 use super::fanout::Fanout;
+use super::sessions::Sessions;
 use super::slab::Key;
 use super::slots::Slots;
 
@@ -33,7 +34,9 @@ pub enum Wake {
     Deadline,
     Heartbeat,
     Seed,
+    Clocks,
     Drain,
+    Upstream,
 }
 
 /// What is to be done now.
@@ -43,6 +46,8 @@ pub enum Due {
     Reset(Key, deadlines::Reason),
     /// See whether the seed file has changed.
     LookAtSeed,
+    /// Tell the sessions what both clocks show.
+    CompareClocks,
     /// The drain window is over: leave, whoever is still there.
     Leave,
 }
@@ -57,6 +62,8 @@ struct Drain {
 /// Everything that the relay knows. `P` is what is published to subscribers.
 pub struct Relay<P> {
     pub slots: Slots,
+    /// Empty where there is no upstream.
+    pub sessions: Sessions,
     pub fanout: Fanout<P>,
     pub access: Access,
     pub events: Events,
@@ -66,6 +73,7 @@ pub struct Relay<P> {
     heartbeat_interval: Duration,
     seed_at: Option<Instant>,
     seed_interval: Duration,
+    clocks_at: Instant,
     drain: Option<Drain>,
     drain_timeout: Duration,
 }
@@ -83,6 +91,7 @@ impl<P> Relay<P> {
         Relay {
             fanout: Fanout::new(slots.len(), limits),
             slots: Slots::new(slots),
+            sessions: Sessions::default(),
             access: Access::new(form, limits),
             events: Events::counted_only(),
             deadlines: Deadlines::default(),
@@ -91,6 +100,7 @@ impl<P> Relay<P> {
             heartbeat_interval: limits.heartbeat_interval,
             seed_at: watches_seed.then_some(now + limits.seed_interval),
             seed_interval: limits.seed_interval,
+            clocks_at: now,
             drain: None,
             drain_timeout: limits.drain_timeout,
         }
@@ -143,6 +153,10 @@ impl<P> Relay<P> {
             self.counters.expire(reason);
             return Some(Due::Reset(key, reason));
         }
+        if !self.sessions.is_empty() && now >= self.clocks_at {
+            self.clocks_at = now + self.seed_interval;
+            return Some(Due::CompareClocks);
+        }
         match self.seed_at {
             Some(seed_at) if now >= seed_at => {
                 self.seed_at = Some(now + self.seed_interval);
@@ -164,7 +178,10 @@ impl<P> Relay<P> {
         let drain = self
             .drain
             .map(|drain| (drain.next_step.min(drain.until), Wake::Drain));
-        [heartbeat, deadline, seed, drain]
+        let upstream = self.sessions.poll_timeout();
+        let upstream = upstream.map(|(due, _)| (due, Wake::Upstream));
+        let clocks = (!self.sessions.is_empty()).then_some((self.clocks_at, Wake::Clocks));
+        [heartbeat, deadline, seed, clocks, drain, upstream]
             .into_iter()
             .flatten()
             .min_by_key(|(due, _)| *due)

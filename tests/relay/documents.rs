@@ -64,7 +64,11 @@ fn answers_say_where_the_document_comes_from() {
     let (_site, relay) = start();
     let answer = fetch(&relay, "");
     assert_eq!(header(&answer, "x-config-source"), "seed");
-    assert_eq!(header(&answer, "x-config-path").len(), 16, "the relay's own name");
+    assert_eq!(
+        header(&answer, "x-config-path").len(),
+        16,
+        "the relay's own name"
+    );
     assert_eq!(header(&answer, "x-config-version"), "1");
     assert!(header(&answer, "age").parse::<u64>().is_ok());
     assert!(header(&answer, "date").ends_with(" GMT"));

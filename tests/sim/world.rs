@@ -97,6 +97,7 @@ impl World {
             executor: executor.clone(),
             state,
             loaded,
+            follow: None,
             random_seed: seed,
         };
         let driver = Driver::new(parts);

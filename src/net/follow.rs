@@ -1,0 +1,230 @@
+//! Follows the upstreams: carries out what the sessions order, and tells them what came of it.
+//!
+//! Owns one task for each socket that is open or being opened, one for each fetch, and the last
+//! problem with each upstream, for people. When to do what is decided in `state::session`; how it
+//! is said on the wire, in `upstream`; what becomes of a document, in `state::slots`.
+//!
+//! Never: a borrow of state across a wait; a word to clients, which happens by `Driver::publish`
+//! alone, and only for a change of content.
+//!
+//! Invariant: a task that is not wanted any more is dropped, or carries an id that its session has
+//! forgotten, so that nothing that comes late changes anything.
+
+mod first;
+mod link;
+mod offer;
+mod told;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use smol::Task;
+
+use crate::model::{Role, SlotIndex, SlotKey};
+use crate::state::session::{DialId, FetchId, Loss, Order, Session};
+use crate::state::sessions::Step;
+use crate::time::Instant;
+
+use super::driver::Driver;
+use super::load::{Loaded, LoadedUpstream};
+use super::upstream::error::Problem;
+use super::upstream::{Net, Setting, Upstream, UpstreamError};
+
+pub use first::{Missing, first_documents};
+use link::Link;
+
+/// The upstreams of a relay, and what goes on with them.
+pub struct Follow {
+    pub net: Rc<Net>,
+    primary: Rc<Upstream>,
+    backup: Option<Rc<Upstream>>,
+    links: RefCell<HashMap<(SlotIndex, DialId), Link>>,
+    fetches: RefCell<HashMap<(SlotIndex, FetchId), Task<()>>>,
+    problems: RefCell<HashMap<(SlotIndex, Role), Trouble>>,
+}
+
+/// The last thing that went wrong with an upstream, for one slot.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// One line: host, problem, what to do.
+    pub text: String,
+    pub since: Instant,
+}
+
+impl Follow {
+    /// The upstreams of a configuration, if it names any. Nothing is asked of them yet.
+    pub fn new(loaded: &Loaded, net: impl FnOnce() -> Net) -> Option<Follow> {
+        let upstreams = loaded.upstreams.as_ref()?;
+        let backup = upstreams.backup.as_ref();
+        Some(Follow {
+            net: Rc::new(net()),
+            primary: Rc::new(upstream(&upstreams.primary)),
+            backup: backup.map(upstream).map(Rc::new),
+            links: RefCell::default(),
+            fetches: RefCell::default(),
+            problems: RefCell::default(),
+        })
+    }
+
+    /// Takes the keys of a configuration that was read again, from now on.
+    pub fn replace_keys(&self, loaded: &Loaded) {
+        let Some(upstreams) = &loaded.upstreams else {
+            return;
+        };
+        for role in Role::ALL {
+            if let Some(upstream) = upstreams.of(role) {
+                let key = upstream.api_key.clone();
+                self.upstream(role).replace_key(key, &self.net);
+            }
+        }
+    }
+
+    /// The upstream in this role; the primary where there is no other.
+    pub fn upstream(&self, role: Role) -> &Rc<Upstream> {
+        match (role, &self.backup) {
+            (Role::Backup, Some(backup)) => backup,
+            _ => &self.primary,
+        }
+    }
+
+    /// What last went wrong with `role` for `slot`, if nothing has gone right since.
+    pub fn trouble(&self, slot: SlotIndex, role: Role) -> Option<Trouble> {
+        self.problems.borrow().get(&(slot, role)).cloned()
+    }
+
+    fn note_trouble(&self, slot: SlotIndex, role: Role, text: String, now: Instant) {
+        let mut problems = self.problems.borrow_mut();
+        match problems.get_mut(&(slot, role)) {
+            Some(trouble) if trouble.text == text => {}
+            _ => drop(problems.insert((slot, role), Trouble { text, since: now })),
+        }
+    }
+
+    fn clear_trouble(&self, slot: SlotIndex, role: Role) {
+        self.problems.borrow_mut().remove(&(slot, role));
+    }
+
+    /// Lets go of everything, without a word: the process ends.
+    pub fn close(&self) {
+        self.fetches.borrow_mut().clear();
+        for (_, link) in self.links.borrow_mut().drain() {
+            link.end();
+        }
+    }
+}
+
+fn upstream(loaded: &LoadedUpstream) -> Upstream {
+    let config = loaded.config.clone();
+    Upstream::new(Setting {
+        url: config.url,
+        guid: config.guid,
+        api_key: loaded.api_key.clone(),
+        iam_url: config.iam_url,
+        ca_file: config.ca_file,
+        proxy: config.proxy,
+    })
+}
+
+/// Tells the session of `slot` what happened.
+fn tell(driver: &Driver, slot: SlotIndex, what: impl FnOnce(&mut Session, Instant)) {
+    let now = driver.clock.now();
+    let mut state = driver.state.borrow_mut();
+    state.sessions.tell(slot, |session| what(session, now));
+    drop(state);
+    driver.wake();
+}
+
+fn slot_key(driver: &Driver, slot: SlotIndex) -> Option<SlotKey> {
+    let state = driver.state.borrow();
+    state.slots.of(slot).map(|slot| slot.key.clone())
+}
+
+/// Opens the sessions.
+pub fn start(driver: &Driver) {
+    let now = driver.clock.now();
+    let mut state = driver.state.borrow_mut();
+    state.sessions.tell_all(|session| session.start(now));
+    drop(state);
+    driver.wake();
+}
+
+/// Carries out what the sessions want, as far as there is anything.
+///
+/// Bounded by the number of slots, and by what each session may want at once.
+pub fn drain(driver: &Rc<Driver>) {
+    let Some(follow) = &driver.follow else { return };
+    let now = driver.clock.now();
+    loop {
+        let step = driver.state.borrow_mut().sessions.poll(now);
+        match step {
+            None => return,
+            Some((slot, Step::Do(order))) => obey(driver, follow, slot, order),
+            Some((slot, Step::Say(note))) => told::log(driver, follow, slot, note),
+            Some((_, Step::Live(_))) => {}
+        }
+    }
+}
+
+/// Sees whether the time of day was set.
+pub fn compare_clocks(driver: &Driver) {
+    let (wall, now) = (driver.clock.wall(), driver.clock.now());
+    let is_step = driver.state.borrow_mut().sessions.handle_clocks(wall, now);
+    if is_step {
+        driver
+            .log
+            .note(format_args!("the clock was set; upstreams are tried again"));
+    }
+}
+
+fn obey(driver: &Rc<Driver>, follow: &Follow, slot: SlotIndex, order: Order) {
+    match order {
+        Order::Dial { id, role } => {
+            let link = link::open(driver, slot, id, role);
+            follow.links.borrow_mut().insert((slot, id), link);
+        }
+        Order::Hangup { id } => {
+            let link = follow.links.borrow_mut().remove(&(slot, id));
+            if let Some(link) = link {
+                link.end();
+            }
+        }
+        Order::Ping { id } => {
+            if let Some(link) = follow.links.borrow().get(&(slot, id)) {
+                link.ping();
+            }
+        }
+        Order::Fetch { id, role } => {
+            let task = driver.task(offer::fetch(driver.clone(), slot, id, role));
+            follow.fetches.borrow_mut().insert((slot, id), task);
+        }
+        Order::Abandon { id } => drop(follow.fetches.borrow_mut().remove(&(slot, id))),
+    }
+}
+
+/// What a failure is to a session.
+fn loss(error: &UpstreamError) -> Loss {
+    if error.is_denied() {
+        return Loss::Denied;
+    }
+    if error.is_clock_not_set() {
+        return Loss::ClockNotSet;
+    }
+    match &error.problem {
+        Problem::Status { retry_after, .. } => Loss::Refused {
+            retry_after: *retry_after,
+        },
+        Problem::Protocol(_) | Problem::Redirect { .. } | Problem::TooLarge { .. } => {
+            Loss::Unusable
+        }
+        Problem::Closed(_) => Loss::Closed,
+        Problem::Resolve(_)
+        | Problem::Connect(_)
+        | Problem::Proxy { .. }
+        | Problem::Tls(_)
+        | Problem::Timeout(_)
+        | Problem::Unsendable(_)
+        | Problem::Busy => Loss::Unreachable,
+        Problem::KeyRefused { .. } | Problem::NoKey => Loss::Denied,
+    }
+}

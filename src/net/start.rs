@@ -1,0 +1,168 @@
+//! From a configuration to a relay that listens.
+//!
+//! Owns the order of a start. Fast: what was last known good, then the seed, then the listeners;
+//! the upstreams are followed behind that. Normal: a document for every slot from an upstream, and
+//! only then the listeners. Either way, the first connection that is accepted is served.
+//!
+//! Never exits for anything that may mend itself, but a normal start whose time is over, and an
+//! address that is taken: the unit tries again.
+
+use std::rc::Rc;
+
+use smol::LocalExecutor;
+
+use crate::config::{Config, Listen, Start};
+use crate::limits::Limits;
+use crate::state::access::TokenForm;
+use crate::state::relay::Relay;
+use crate::state::sessions::Sessions;
+use crate::wire::iam;
+
+use super::clock::Clock;
+use super::disk::Disk;
+use super::driver::{Driver, Parts};
+use super::follow::{self, Follow};
+use super::load::Loaded;
+use super::log::Log;
+use super::notify::Notify;
+use super::sockets::{Inherited, Listener, Reach, SocketError};
+use super::upstream::{Net, Resolver};
+use super::{RunError, listen, seed};
+
+/// The relay of a configuration, before anything was read or asked.
+pub(super) fn driver(
+    loaded: Loaded,
+    limits: Limits,
+    clock: Clock,
+    (log, notify): (Log, Notify),
+    disk: Disk,
+    executor: Rc<LocalExecutor<'static>>,
+) -> Rc<Driver> {
+    let form = TokenForm {
+        key_id: iam::peek_key_id,
+        is_signed_by: iam::verify,
+    };
+    let watches_seed = loaded.config.seed.is_some();
+    let slots = loaded.config.slots.clone();
+    let mut state = Relay::new(slots, watches_seed, form, &limits, clock.now());
+    state.access.replace(loaded.keys.clone(), loaded.unreadable);
+    let random_seed = clock.now().as_micros() ^ u64::from(std::process::id());
+    state.sessions = sessions(&loaded.config, &limits, random_seed);
+    let follow = Follow::new(&loaded, || {
+        let (resolver, lane) = Resolver::new(&limits);
+        executor.spawn(lane.run()).detach();
+        let (clock, limits) = (clock.clone(), limits.clone());
+        Net::new(clock, limits, resolver, disk.clone(), random_seed)
+    });
+    let loaded = Rc::new(loaded);
+    Driver::new(Parts {
+        limits,
+        clock,
+        log,
+        notify,
+        disk,
+        executor,
+        state,
+        loaded,
+        follow,
+        random_seed,
+    })
+}
+
+fn sessions(config: &Config, limits: &Limits, random_seed: u64) -> Sessions {
+    let Some(upstreams) = &config.upstream else {
+        return Sessions::default();
+    };
+    let has_backup = upstreams.backup.is_some();
+    let interval = upstreams.retry_primary;
+    Sessions::new(
+        config.slots.len(),
+        has_backup,
+        interval,
+        limits,
+        random_seed,
+    )
+}
+
+/// Gets content as the configuration says, then listens.
+pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(), RunError> {
+    let loaded = driver.loaded.borrow().clone();
+    for warning in &loaded.config.warnings {
+        driver.log.warn(format_args!("{warning}"));
+    }
+    for problem in &loaded.problems {
+        driver.log.error(format_args!("{problem}"));
+    }
+    if is_normal(&loaded.config) {
+        get_ready(driver).await?;
+    } else {
+        // A seed that cannot be used is noted where it is found; the relay waits for a better one.
+        let _ = seed::read(driver).await;
+    }
+    driver.state.borrow_mut().fanout.open();
+    let (sdk, admin) = listeners(driver, inherited)?;
+    for (listener, is_admin) in sdk
+        .into_iter()
+        .map(|sdk| (sdk, false))
+        .chain(admin.into_iter().map(|admin| (admin, true)))
+    {
+        let what = match (is_admin, loaded.tls.is_some()) {
+            (true, _) => "admin",
+            (false, true) => "SDK, HTTP and TLS",
+            (false, false) => "SDK, HTTP",
+        };
+        driver
+            .log
+            .note(format_args!("listening on {listener} ({what})"));
+        let socket = listen::prepare(driver, listener).map_err(RunError::Listen)?;
+        driver.spawn_listener(listen::accept(driver.clone(), socket, is_admin));
+    }
+    follow::start(driver);
+    Ok(())
+}
+
+/// Whether nothing may be served before an upstream was asked.
+fn is_normal(config: &Config) -> bool {
+    match config.start {
+        Start::Normal => true,
+        Start::Fast => false,
+        Start::Auto => config.upstream.is_some() && config.seed.is_none(),
+    }
+}
+
+async fn get_ready(driver: &Rc<Driver>) -> Result<(), RunError> {
+    let missing = follow::first_documents(driver).await;
+    missing.map_err(RunError::NoDocument)?;
+    Ok(())
+}
+
+/// The sockets to serve: those that were passed in, else those of the configuration.
+fn listeners(
+    driver: &Driver,
+    inherited: Inherited,
+) -> Result<(Vec<Listener>, Vec<Listener>), RunError> {
+    let loaded = driver.loaded.borrow().clone();
+    let config = &loaded.config;
+    let bind = |addresses: &[Listen], reach: Reach| {
+        let bind = |address: &Listen| match address {
+            Listen::Tcp(address) => Listener::tcp(*address, &driver.limits),
+            Listen::Unix(path) => Listener::unix(path, reach, &driver.limits),
+        };
+        addresses
+            .iter()
+            .map(bind)
+            .collect::<Result<Vec<Listener>, SocketError>>()
+    };
+    let sdk = match inherited.sdk.is_empty() {
+        true => bind(&config.listen, Reach::Local).map_err(RunError::Socket)?,
+        false => inherited.sdk,
+    };
+    let admin = match inherited.admin.is_empty() {
+        true => {
+            let addresses = config.admin.addresses(&loaded.origin.environment);
+            bind(&addresses, Reach::Owner).map_err(RunError::Socket)?
+        }
+        false => inherited.admin,
+    };
+    Ok((sdk, admin))
+}
