@@ -18,6 +18,9 @@ use crate::state::slab::Key;
 use super::driver::Driver;
 use super::io::Io;
 
+/// Parts that one gathering write takes: a document's head, its path, the moment, and its body.
+const PARTS_MAX: usize = 4;
+
 /// Which listener a connection came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
@@ -187,8 +190,9 @@ impl Connection {
         if offset == length {
             return self.io.borrow_mut().try_flush().map(|()| 0);
         }
+        debug_assert!(parts.len() <= PARTS_MAX);
         let mut skip = offset;
-        let mut slices = [IoSlice::new(&[]); 3];
+        let mut slices = [IoSlice::new(&[]); PARTS_MAX];
         for (slice, part) in slices.iter_mut().zip(parts) {
             let skipped = skip.min(part.len());
             skip -= skipped;
