@@ -16,7 +16,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use smol::lock::Semaphore;
 
-use crate::config::{Endpoint, Proxy, Secret};
+use crate::config::{Endpoint, Secret, UpstreamConfig};
 use crate::limits::Limits;
 use crate::model::{Id, SlotKey};
 use crate::net::clock::Clock;
@@ -112,17 +112,6 @@ impl Net {
     }
 }
 
-/// What an upstream is made of; see the configuration's keys of the same names.
-pub struct Setting {
-    pub url: Endpoint,
-    pub guid: Id,
-    /// `None`: it could not be read.
-    pub api_key: Option<Secret>,
-    pub iam_url: Option<Endpoint>,
-    pub ca_file: Option<PathBuf>,
-    pub proxy: Option<Proxy>,
-}
-
 /// The service, or another relay.
 pub struct Upstream {
     way: Way,
@@ -147,26 +136,24 @@ pub enum Report {
 }
 
 impl Upstream {
-    /// An upstream; nothing is asked of it yet.
-    pub fn new(setting: Setting) -> Upstream {
-        let trust = match setting.ca_file {
-            Some(path) => Trust::File(path),
+    /// An upstream; nothing is asked of it yet. Without a key, which could not be read, nothing
+    /// will be.
+    pub fn new(config: &UpstreamConfig, api_key: Option<Secret>) -> Upstream {
+        let trust = match &config.ca_file {
+            Some(path) => Trust::File(path.clone()),
             None => Trust::System,
         };
-        let proxy = setting.proxy;
         let way = |endpoint: Endpoint| Way {
-            proxy: proxy
-                .as_ref()
-                .filter(|proxy| proxy.leads_to(&endpoint))
-                .map(|proxy| proxy.endpoint.clone()),
+            proxy: config.proxy_to(&endpoint).cloned(),
             endpoint,
             trust: trust.clone(),
         };
-        let iam_url = setting.iam_url.unwrap_or_else(|| iam_of(&setting.url));
+        let iam_url = config.iam_url.clone();
+        let iam_url = iam_url.unwrap_or_else(|| iam_of(&config.url));
         Upstream {
-            tokens: Tokens::new(way(iam_url), setting.api_key),
-            way: way(setting.url),
-            guid: setting.guid,
+            tokens: Tokens::new(way(iam_url), api_key),
+            way: way(config.url.clone()),
+            guid: config.guid.clone(),
         }
     }
 

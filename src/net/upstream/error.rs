@@ -1,15 +1,14 @@
 //! Why an upstream could not be asked, or what was wrong with its answer.
 //!
-//! The environment's fault, always: a name, a network, a proxy, a certificate, a server. For state
-//! machines it is an event, with [`UpstreamError::is_denied`], [`UpstreamError::is_clock_not_set`]
-//! and [`UpstreamError::retry_after`]; for an operator it is one line that names the host and what
-//! to do.
+//! The environment's fault, always: a name, a network, a proxy, a certificate, a server. For the
+//! session it is a [`Loss`]; for an operator it is one line that names the host and what to do.
 //!
 //! Never holds a byte that the peer sent but numbers and a host name: it goes into logs.
 
 use std::fmt;
 use std::io;
 
+use crate::state::session::Loss;
 use crate::time::Duration;
 use crate::wire::DecodeError;
 
@@ -108,6 +107,29 @@ impl UpstreamError {
     /// Whether the right time of day may be all that is missing.
     pub fn is_clock_not_set(&self) -> bool {
         self.problem == Problem::Tls(TlsProblem::NotYetValid)
+    }
+
+    /// As the session hears of it.
+    pub fn loss(&self) -> Loss {
+        match &self.problem {
+            _ if self.is_denied() => Loss::Denied,
+            _ if self.is_clock_not_set() => Loss::ClockNotSet,
+            Problem::Status { retry_after, .. } => Loss::Refused {
+                retry_after: *retry_after,
+            },
+            Problem::Resolve(_)
+            | Problem::Connect(_)
+            | Problem::Proxy { .. }
+            | Problem::Tls(_)
+            | Problem::Timeout(_)
+            | Problem::Busy => Loss::Unreachable,
+            Problem::Closed(_) => Loss::Closed,
+            // A key that is wrong or missing stays so until an operator comes.
+            Problem::NoKey | Problem::KeyRefused { .. } | Problem::Unsendable(_) => Loss::Denied,
+            Problem::Protocol(_) | Problem::Redirect { .. } | Problem::TooLarge { .. } => {
+                Loss::Unusable
+            }
+        }
     }
 
     /// How long the other side wants to be left alone.
@@ -285,6 +307,26 @@ mod tests {
         }
         assert_eq!(status(429, wait).retry_after(), wait);
         assert!(status(401, None).is_denied() && !status(503, None).is_denied());
-        assert!(error(Problem::Tls(TlsProblem::NotYetValid)).is_clock_not_set());
+    }
+
+    #[test]
+    fn the_session_hears_what_it_acts_upon() {
+        let retry_after = Some(Duration::from_secs(7));
+        let status = |status| Problem::Status {
+            status,
+            retry_after,
+        };
+        for (problem, loss) in [
+            (status(401), Loss::Denied),
+            (status(404), Loss::Denied),
+            (status(503), Loss::Refused { retry_after }),
+            (Problem::KeyRefused { status: 400 }, Loss::Denied),
+            (Problem::Tls(TlsProblem::NotYetValid), Loss::ClockNotSet),
+            (Problem::Tls(TlsProblem::Expired), Loss::Unreachable),
+            (Problem::Timeout(Step::Answer), Loss::Unreachable),
+            (Problem::Redirect { to: None }, Loss::Unusable),
+        ] {
+            assert_eq!(UpstreamError::new("a.test:443", problem).loss(), loss);
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use smol::{LocalExecutor, Task};
 
-use crate::config::{Endpoint, Secret};
+use crate::config::{Endpoint, Secret, SecretSource, UpstreamConfig};
 use crate::limits::Limits;
 use crate::model::{Id, SlotKey};
 use crate::net::clock::{Clock, Hands};
@@ -20,7 +20,7 @@ use crate::net::disk::Disk;
 use crate::net::pipe::{self, End, Manners};
 use crate::time::{Duration, Wall};
 
-use super::client::{Net, Setting, Trust, Upstream};
+use super::client::{Net, Trust, Upstream};
 use super::dial::Way;
 use super::resolve::Resolver;
 
@@ -137,12 +137,13 @@ pub fn way(url: &str) -> Way {
     }
 }
 
-/// What an upstream at `url` is made of.
-pub fn setting(url: &str) -> Setting {
-    Setting {
+/// An upstream at `url`, as it is configured.
+pub fn setting(url: &str) -> UpstreamConfig {
+    let key = Secret::new(b"a key").unwrap(); // cannot fail: it is not empty
+    UpstreamConfig {
         url: Endpoint::parse(url).unwrap(), // cannot fail: tests write whole URLs
         guid: Id::new("g-1").unwrap(),      // cannot fail: that is an id
-        api_key: Secret::new(b"a key"),
+        api_key: SecretSource::Inline(key),
         iam_url: None,
         ca_file: None,
         proxy: None,
@@ -151,7 +152,7 @@ pub fn setting(url: &str) -> Setting {
 
 /// An upstream at `url`.
 pub fn upstream(url: &str) -> Rc<Upstream> {
-    Rc::new(Upstream::new(setting(url)))
+    Rc::new(Upstream::new(&setting(url), Secret::new(b"a key")))
 }
 
 /// The slot that tests ask for.

@@ -24,6 +24,7 @@ use data_encoding::BASE64;
 use futures_lite::{AsyncRead, AsyncWrite};
 
 use crate::limits::Limits;
+use crate::state::session::{Inbound, Loss};
 use crate::wire::DecodeError;
 use crate::wire::http::answer::{Asked, Head};
 use crate::wire::http::request::Request;
@@ -42,17 +43,6 @@ const WRITE_BUFFER_BYTES: usize = 2048;
 /// Messages taken in a row before other tasks get their turn.
 const BATCH: u32 = 64;
 
-/// What an upstream said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inbound {
-    /// The text that only says that the channel lives.
-    Heartbeat,
-    /// Any other text: fetch the document.
-    Change,
-    /// Anything else: a sign of life.
-    Other,
-}
-
 /// Why a socket is at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -62,6 +52,16 @@ pub enum Ended {
     Lost(io::ErrorKind),
     /// What came is no WebSocket, or a message over its bound.
     Broken,
+}
+
+impl Ended {
+    /// As the session hears of it.
+    pub const fn loss(self) -> Loss {
+        match self {
+            Ended::Closed(_) | Ended::Lost(_) => Loss::Closed,
+            Ended::Broken => Loss::Unusable,
+        }
+    }
 }
 
 impl fmt::Display for Ended {

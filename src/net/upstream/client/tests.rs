@@ -1,6 +1,7 @@
 //! The face of an upstream: what it asks, with which credential, and what counts.
 
 use super::*;
+use crate::config::Proxy;
 use crate::net::upstream::rig::{Rig, setting, slot, upstream};
 use crate::time::Duration;
 
@@ -143,10 +144,7 @@ fn a_token_that_is_good_is_used_when_a_new_one_cannot_be_had() {
 #[test]
 fn without_a_key_nobody_is_asked() {
     let rig = Rig::new();
-    let upstream = Rc::new(Upstream::new(Setting {
-        api_key: None,
-        ..setting(URL)
-    }));
+    let upstream = Rc::new(Upstream::new(&setting(URL), None));
     let task = config(&rig, &upstream);
     assert_eq!(rig.take(task).unwrap_err().problem, Problem::NoKey);
     assert!(rig.try_accept().is_none());
@@ -209,11 +207,12 @@ fn reports_are_posted_and_any_success_will_do() {
 #[test]
 fn iam_may_be_elsewhere() {
     let rig = Rig::new();
-    let upstream = Rc::new(Upstream::new(Setting {
+    let through_proxy = UpstreamConfig {
         iam_url: Endpoint::parse("http://iam.test/x").ok(),
         proxy: Proxy::configured("http://proxy:3128").ok(),
         ..setting(URL)
-    }));
+    };
+    let upstream = Rc::new(Upstream::new(&through_proxy, Secret::new(b"a key")));
     let _task = config(&rig, &upstream);
     let (to, mut proxy) = rig.accept();
     assert_eq!(to, "http://proxy:3128");
