@@ -19,6 +19,7 @@ mod relay;
 mod seed;
 mod slots;
 mod tree;
+mod upstream;
 mod websocket;
 mod x509;
 
@@ -46,6 +47,7 @@ const fn target(name: &'static str, run: fn(&[u8]), words: &'static [&'static st
 pub const TARGETS: &[Target] = &[
     target("http_head", http::head, http::HEAD_WORDS),
     target("http_body", http::body, http::BODY_WORDS),
+    target("http_answer", upstream::http_answer, upstream::WORDS),
     target("websocket", websocket::decoder, &[]),
     target("sse", answer::sse, json::WORDS),
     target("ibm_path", ibm::path, ibm::WORDS),
