@@ -33,7 +33,8 @@ pub const COMMAND: Command = Command {
     name: "check",
     usage: "check --config FILE [--seed FILE]",
     summary: "Looks for mistakes in the configuration and in the keys, the certificate and the \
-              seed that it names, and asks nobody. --seed looks at another seed than the configured one.",
+              seed that it names; asks no upstream. --seed looks at another seed than the \
+              configured one.",
     run,
 };
 

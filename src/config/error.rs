@@ -156,8 +156,8 @@ impl fmt::Display for Problem {
                 f.write_str("only `${CREDENTIALS_DIRECTORY}` is expanded, at the start of the path")
             }
             Problem::NormalWithoutUpstream => f.write_str(
-                "a normal start fetches from an upstream, and there is none: add `upstream`, or use \
-                 `auto` or `fast`",
+                "a normal start fetches from an upstream, and there is none: add `upstream`, or \
+                 use `auto` or `fast`",
             ),
         }
     }

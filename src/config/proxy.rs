@@ -1,8 +1,8 @@
 //! By which proxy an upstream is reached.
 //!
-//! The key `proxy` of an upstream wins and holds for everything that this upstream is asked. Without
-//! it, `HTTPS_PROXY` stands in as every other program reads it: for `https` URLs only, and not for
-//! the hosts that `NO_PROXY` names. The variables come in as text; nothing here reads the
+//! The key `proxy` of an upstream wins, and holds for everything that this upstream is asked.
+//! Without it, `HTTPS_PROXY` stands in as every other program reads it: for `https` URLs only, and
+//! not for the hosts that `NO_PROXY` names. The variables come in as text; nothing here reads the
 //! environment, and no message repeats their value, since people put passwords there.
 
 use super::endpoint::{Endpoint, Host, Scheme};

@@ -34,6 +34,7 @@ pub struct Union<'a> {
 }
 
 impl<'a> Union<'a> {
+    /// No items yet; `depth_max` as in `json::check`.
     pub fn new(kind: ItemKind, depth_max: usize) -> Union<'a> {
         Union {
             kind,
