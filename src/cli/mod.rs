@@ -262,6 +262,8 @@ mod tests {
             &["cert"],
             &["seed"],
             &["seed", "dif"],
+            &["seed", "pull", "--config", "one"],
+            &["seed", "pull", "--from", "other"],
             &["seed", "diff", "one"],
             &["seed", "diff", "one", "two", "three"],
             &["seed", "diff", "one", "two", "--slot", "three"],
