@@ -22,14 +22,13 @@ use std::rc::Rc;
 use smol::Task;
 
 use crate::model::{Role, SlotIndex, SlotKey};
-use crate::state::session::{DialId, FetchId, Loss, Order, Session};
+use crate::state::session::{DialId, FetchId, Order, Session};
 use crate::state::sessions::Step;
 use crate::time::Instant;
 
 use super::driver::Driver;
 use super::load::{Loaded, LoadedUpstream};
-use super::upstream::error::Problem;
-use super::upstream::{Net, Setting, Upstream, UpstreamError};
+use super::upstream::{Net, Upstream};
 
 pub use first::{Missing, first_documents};
 use link::Link;
@@ -115,15 +114,7 @@ impl Follow {
 }
 
 fn upstream(loaded: &LoadedUpstream) -> Upstream {
-    let config = loaded.config.clone();
-    Upstream::new(Setting {
-        url: config.url,
-        guid: config.guid,
-        api_key: loaded.api_key.clone(),
-        iam_url: config.iam_url,
-        ca_file: config.ca_file,
-        proxy: config.proxy,
-    })
+    Upstream::new(&loaded.config, loaded.api_key.clone())
 }
 
 /// Tells the session of `slot` what happened.
@@ -199,32 +190,5 @@ fn obey(driver: &Rc<Driver>, follow: &Follow, slot: SlotIndex, order: Order) {
             follow.fetches.borrow_mut().insert((slot, id), task);
         }
         Order::Abandon { id } => drop(follow.fetches.borrow_mut().remove(&(slot, id))),
-    }
-}
-
-/// What a failure is to a session.
-fn loss(error: &UpstreamError) -> Loss {
-    if error.is_denied() {
-        return Loss::Denied;
-    }
-    if error.is_clock_not_set() {
-        return Loss::ClockNotSet;
-    }
-    match &error.problem {
-        Problem::Status { retry_after, .. } => Loss::Refused {
-            retry_after: *retry_after,
-        },
-        Problem::Protocol(_) | Problem::Redirect { .. } | Problem::TooLarge { .. } => {
-            Loss::Unusable
-        }
-        Problem::Closed(_) => Loss::Closed,
-        Problem::Resolve(_)
-        | Problem::Connect(_)
-        | Problem::Proxy { .. }
-        | Problem::Tls(_)
-        | Problem::Timeout(_)
-        | Problem::Unsendable(_)
-        | Problem::Busy => Loss::Unreachable,
-        Problem::KeyRefused { .. } | Problem::NoKey => Loss::Denied,
     }
 }

@@ -16,7 +16,7 @@ use crate::model::{Role, SlotKey, Snapshot};
 use crate::net::clock::Clock;
 use crate::net::disk::{Access, Disk, atomic_write};
 use crate::net::load::{LoadError, Loaded, LoadedUpstream, load};
-use crate::net::upstream::{Net, Resolver, Setting, Upstream};
+use crate::net::upstream::{Net, Resolver, Upstream};
 use crate::wire::merge::merge;
 use crate::wire::seed::Seed;
 use smol::LocalExecutor;
@@ -116,18 +116,10 @@ impl Client {
         executor.spawn(name_lane.run()).detach();
         let clock = Clock::system();
         let random_seed = clock.now().as_micros() ^ u64::from(std::process::id());
-        let config = loaded.config.clone();
         Client {
             executor,
             net: Net::new(clock, limits.clone(), resolver, disk, random_seed),
-            upstream: Upstream::new(Setting {
-                url: config.url,
-                guid: config.guid,
-                api_key: loaded.api_key.clone(),
-                iam_url: config.iam_url,
-                ca_file: config.ca_file,
-                proxy: config.proxy,
-            }),
+            upstream: Upstream::new(&loaded.config, loaded.api_key.clone()),
         }
     }
 

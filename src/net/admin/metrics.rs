@@ -64,6 +64,7 @@ impl Collector for Scrape {
         self.connections(&mut text)?;
         self.requests(&mut text)?;
         self.seed(&mut text)?;
+        self.upstream(&mut text)?;
         self.events(&mut text)
     }
 }
@@ -296,6 +297,20 @@ impl Scrape {
             ),
             None => Ok(()),
         }
+    }
+
+    fn upstream(&self, text: &mut Text<'_>) -> fmt::Result {
+        let counters = &self.counters;
+        text.counter(
+            "upstream_fetches",
+            "Documents fetched from an upstream, changed or not.",
+            counters.upstream_fetches,
+        )?;
+        text.counter(
+            "upstream_fetches_failed",
+            "Fetches that brought no document that can be served.",
+            counters.upstream_fetches_failed,
+        )
     }
 
     fn events(&self, text: &mut Text<'_>) -> fmt::Result {

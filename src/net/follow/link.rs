@@ -16,7 +16,7 @@ use smol::Task;
 
 use crate::model::{Role, SlotIndex};
 use crate::net::driver::Driver;
-use crate::net::upstream::{Ended, Inbound as Said, Socket};
+use crate::net::upstream::{Ended, Socket};
 use crate::state::session::{DialId, Inbound, Loss};
 
 use super::Follow;
@@ -42,7 +42,7 @@ enum Wish {
 }
 
 enum Event {
-    Said(Result<Said, Ended>),
+    Said(Result<Inbound, Ended>),
     Wish(Wish),
 }
 
@@ -122,16 +122,15 @@ async fn connect(
     let upstream = follow.upstream(role);
     let mut socket = match upstream.subscribe(&follow.net, &key).await {
         Ok(socket) => Box::new(socket),
-        Err(error) => return Some((super::loss(&error), error.to_string())),
+        Err(error) => return Some((error.loss(), error.to_string())),
     };
     wishes.is_open.set(true);
     super::tell(driver, slot, |session, now| session.handle_open(id, now));
     loop {
         match next(&mut socket, wishes).await {
             Event::Said(Ok(said)) => {
-                let what = inbound(said);
                 super::tell(driver, slot, |session, now| {
-                    session.handle_inbound(id, what, now)
+                    session.handle_inbound(id, said, now)
                 });
             }
             Event::Said(Err(ended)) => {
@@ -155,12 +154,4 @@ async fn next(socket: &mut Socket, wishes: &Wishes) -> Event {
     let wish = async { Event::Wish(wishes.next().await) };
     let said = async { Event::Said(socket.next().await) };
     or(wish, said).await
-}
-
-const fn inbound(said: Said) -> Inbound {
-    match said {
-        Said::Heartbeat => Inbound::Heartbeat,
-        Said::Change => Inbound::Change,
-        Said::Other => Inbound::Other,
-    }
 }

@@ -65,7 +65,7 @@ async fn try_fetch(
         )
     };
     let fetched = upstream.config(&follow.net, &key).await;
-    let answer = fetched.map_err(|error| (super::loss(&error), error.to_string()))?;
+    let answer = fetched.map_err(|error| (error.loss(), error.to_string()))?;
     let nodes_max = driver.limits.path_nodes_max;
     let path = Path::parse(answer.path.as_deref(), &driver.node, nodes_max);
     let path = path.map_err(|error| unusable(error.to_string()))?;
