@@ -37,7 +37,8 @@ impl Report {
 /// Reads the configuration again and puts it in force.
 pub async fn reload(driver: &Rc<Driver>) -> Report {
     driver.notify.reloading(driver.clock.now());
-    let report = try_reload(driver).await;
+    // Large and rare: no connection that might ask for it carries it along.
+    let report = Box::pin(try_reload(driver)).await;
     for line in &report.lines {
         match report.is_good() {
             true => driver.log.note(format_args!("reload: {line}")),
