@@ -50,7 +50,7 @@ pub enum MergeError {
     /// A document has no environment or no collection: no selection has made it.
     NoSlot(SlotKey),
     /// The relay would not serve this slot from what came out.
-    Refused(SlotKey, DocumentError),
+    Refused(SlotKey, Box<DocumentError>),
 }
 
 impl fmt::Display for MergeError {
@@ -97,7 +97,7 @@ pub fn merge(documents: &[(SlotKey, Snapshot)], limits: &Limits) -> Result<Merge
     let json = unite(documents, limits)?;
     let refused = |slot: &SlotKey| {
         let slot = slot.clone();
-        move |error| MergeError::Refused(slot, error)
+        move |error| MergeError::Refused(slot, Box::new(error))
     };
     let (first, _) = documents.first().ok_or(MergeError::Nothing)?;
     let seed = Seed::parse(json.as_bytes(), limits).map_err(refused(first))?;
