@@ -268,6 +268,8 @@ const _: () = {
     assert!(limits.unacknowledged_timeout.as_secs() > limits.stall_timeout.as_secs());
     assert!(limits.name_timeout.as_secs() < limits.upstream_connect_timeout.as_secs());
     assert!(limits.upstream_connect_timeout.as_secs() < limits.upstream_total_timeout.as_secs());
+    // A token and a document, each within its own time, before the session gives up.
+    assert!(limits.session_fetch_timeout.as_secs() >= 2 * limits.upstream_total_timeout.as_secs());
     // The ping has to be answered before its link is lost, and a probe over before the next.
     assert!(limits.ping_after.as_secs() * 2 <= limits.silence_timeout.as_secs());
     assert!(limits.session_dial_timeout.as_secs() <= limits.probe_interval.as_secs());
@@ -339,7 +341,7 @@ impl Limits {
         unacknowledged_timeout: Duration::from_secs(240),
         log_interval: Duration::from_secs(60),
         session_dial_timeout: Duration::from_secs(15),
-        session_fetch_timeout: Duration::from_secs(60),
+        session_fetch_timeout: Duration::from_secs(240),
         backoff_first: Duration::from_secs(5),
         backoff_cap: Duration::from_secs(300),
         link_stable: Duration::from_secs(60),

@@ -134,9 +134,11 @@ fn slot_key(driver: &Driver, slot: SlotIndex) -> Option<SlotKey> {
 /// Opens the sessions.
 pub fn start(driver: &Driver) {
     let now = driver.clock.now();
-    let mut state = driver.state.borrow_mut();
-    state.sessions.tell_all(|session| session.start(now));
-    drop(state);
+    tell_all(driver, |session| session.start(now));
+}
+
+fn tell_all(driver: &Driver, what: impl Fn(&mut Session)) {
+    driver.state.borrow_mut().sessions.tell_all(what);
     driver.wake();
 }
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use smol::LocalExecutor;
 
-use crate::config::{Config, Listen, Start};
+use crate::config::{Config, Listen};
 use crate::limits::Limits;
 use crate::state::access::TokenForm;
 use crate::state::relay::Relay;
@@ -93,7 +93,7 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     for problem in &loaded.problems {
         driver.log.error(format_args!("{problem}"));
     }
-    if is_normal(&loaded.config) {
+    if loaded.config.is_normal_start() {
         get_ready(driver).await?;
     } else {
         // A seed that cannot be used is noted where it is found; the relay waits for a better one.
@@ -119,15 +119,6 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     }
     follow::start(driver);
     Ok(())
-}
-
-/// Whether nothing may be served before an upstream was asked.
-fn is_normal(config: &Config) -> bool {
-    match config.start {
-        Start::Normal => true,
-        Start::Fast => false,
-        Start::Auto => config.upstream.is_some() && config.seed.is_none(),
-    }
 }
 
 async fn get_ready(driver: &Rc<Driver>) -> Result<(), RunError> {

@@ -49,12 +49,7 @@ pub async fn first_documents(driver: &Rc<Driver>) -> Result<(), Missing> {
     let waited = driver.loaded.borrow().config.start_timeout;
     let mut alarm = Alarm::new(driver.clock.clone());
     alarm.set(Some(now + waited));
-    let mut state = driver.state.borrow_mut();
-    state
-        .sessions
-        .tell_all(|session| session.start_fetching(now));
-    drop(state);
-    driver.wake();
+    super::tell_all(driver, |session| session.start_fetching(now));
     let is_complete = poll_fn(|context| {
         if driver.state.borrow().slots.missing().next().is_none() {
             return Poll::Ready(true);
