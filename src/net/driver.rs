@@ -260,6 +260,9 @@ impl Driver {
     pub fn drain(&self) {
         self.draining.set(true);
         drop(self.listeners.take());
+        if let Some(follow) = &self.follow {
+            follow.close();
+        }
         self.state.borrow_mut().drain(self.clock.now());
         self.notify.stopping(self);
         self.wake();
@@ -458,7 +461,9 @@ impl Driver {
                 }
             }
         }
-        follow::drain(self);
+        if !self.is_draining() {
+            follow::drain(self);
+        }
         self.log.sweep(now);
         false
     }

@@ -1,9 +1,9 @@
 //! What the service manager is told, and the proof that the loop still turns.
 //!
-//! Owns: the datagrams of `sd_notify(3)` (ready, reloading, stopping, status, watchdog) and the task
-//! that feeds the watchdog. It is fed only when the driver took a turn since the last time and every
-//! listener is still being accepted from: a process whose loop hangs is ended by the manager and
-//! started again.
+//! Owns: the datagrams of `sd_notify(3)` (ready, reloading, stopping, status, watchdog) and the
+//! task that feeds the watchdog. It is fed only when the driver took a turn since the last time and
+//! every listener is still being accepted from: a process whose loop hangs is ended by the service
+//! manager and started again.
 //!
 //! Never waits and never fails: a manager that takes no message costs the message. Without
 //! `NOTIFY_SOCKET` nothing is sent and no task runs.
@@ -189,14 +189,14 @@ mod tests {
     use crate::net::rig::Rig;
     use crate::wire::status::sample;
 
-    /// A service manager, with the folder that its socket is in.
-    struct Manager {
+    /// Who is told, with the folder that its socket is in.
+    struct Listener {
         socket: UnixDatagram,
         _scratch: Scratch,
     }
 
     /// A rig and whom it tells.
-    fn told(name: &str) -> (Rig, Manager) {
+    fn told(name: &str) -> (Rig, Listener) {
         let scratch = Scratch::new(name);
         let manager = UnixDatagram::bind(scratch.path("manager")).unwrap();
         manager.set_nonblocking(true).unwrap();
@@ -207,34 +207,34 @@ mod tests {
         let rig = Rig::watched(Limits::PRODUCTION, notify);
         (
             rig,
-            Manager {
+            Listener {
                 socket: manager,
                 _scratch: scratch,
             },
         )
     }
 
-    fn heard(manager: &Manager) -> Option<String> {
+    fn heard(listener: &Listener) -> Option<String> {
         let mut bytes = [0; 4096];
-        let length = manager.socket.recv(&mut bytes).ok()?;
+        let length = listener.socket.recv(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
     }
 
     #[test]
     fn the_watchdog_is_fed_only_while_the_loop_turns() {
-        let (rig, manager) = told("notify-loop");
+        let (rig, listener) = told("notify-loop");
         let mut pulse = Pulse::default();
         rig.settle();
         for _ in 0..3 {
             pulse.look(&rig.driver);
-            assert!(heard(&manager).unwrap().starts_with("WATCHDOG=1\nSTATUS="));
+            assert!(heard(&listener).unwrap().starts_with("WATCHDOG=1\nSTATUS="));
             rig.settle();
         }
         pulse.look(&rig.driver);
-        heard(&manager).unwrap();
+        heard(&listener).unwrap();
         for _ in 0..2 {
             pulse.look(&rig.driver);
-            assert_eq!(heard(&manager), None);
+            assert_eq!(heard(&listener), None);
         }
         let lines = rig.lines.take();
         assert_eq!(lines.matches("does not turn").count(), 1, "{lines}");
@@ -242,16 +242,16 @@ mod tests {
 
     #[test]
     fn a_listener_that_ended_starves_the_watchdog() {
-        let (rig, manager) = told("notify-listener");
+        let (rig, listener) = told("notify-listener");
         rig.driver.spawn_listener(async {});
         rig.settle();
         Pulse::default().look(&rig.driver);
-        assert_eq!(heard(&manager), None);
+        assert_eq!(heard(&listener), None);
         // On its way out, none is left to miss.
         rig.driver.drain();
-        heard(&manager);
+        heard(&listener);
         Pulse::default().look(&rig.driver);
-        let fed = heard(&manager).unwrap();
+        let fed = heard(&listener).unwrap();
         assert!(
             fed.contains("WATCHDOG=1") && fed.contains("ending"),
             "{fed}"
@@ -260,27 +260,27 @@ mod tests {
 
     #[test]
     fn a_reload_is_told_with_its_time_and_ended() {
-        let (rig, manager) = told("notify-reload");
+        let (rig, listener) = told("notify-reload");
         rig.driver.notify.reloading(Instant::from_micros(77));
-        let begun = heard(&manager).unwrap();
+        let begun = heard(&listener).unwrap();
         assert!(
             begun.starts_with("RELOADING=1\nMONOTONIC_USEC=77\n"),
             "{begun}"
         );
         rig.driver.notify.ready(&rig.driver);
-        let ended = heard(&manager).unwrap();
+        let ended = heard(&listener).unwrap();
         let expected = "READY=1\nSTATUS=serves 0 of 2 slots, 0 clients; 1 problem: ";
         assert!(ended.starts_with(expected), "{ended}");
     }
 
     #[test]
     fn a_status_is_one_field_whatever_it_quotes() {
-        let (rig, manager) = told("notify-status");
+        let (rig, listener) = told("notify-status");
         rig.driver.notify.fail("a\nWATCHDOG=trigger\u{85}");
-        assert_eq!(heard(&manager).unwrap(), "STATUS=a WATCHDOG=trigger \n");
+        assert_eq!(heard(&listener).unwrap(), "STATUS=a WATCHDOG=trigger \n");
         rig.driver.notify.fail(&"x".repeat(5000));
         assert_eq!(
-            heard(&manager).unwrap().len(),
+            heard(&listener).unwrap().len(),
             "STATUS=\n".len() + STATUS_CHARS_MAX
         );
     }

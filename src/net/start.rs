@@ -94,7 +94,7 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
         driver.log.error(format_args!("{problem}"));
     }
     if loaded.config.is_normal_start() {
-        get_ready(driver).await?;
+        first_content(driver).await?;
     } else {
         // A seed that cannot be used is noted where it is found; the relay waits for a better one.
         let _ = seed::read(driver).await;
@@ -121,7 +121,7 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     Ok(())
 }
 
-async fn get_ready(driver: &Rc<Driver>) -> Result<(), RunError> {
+async fn first_content(driver: &Rc<Driver>) -> Result<(), RunError> {
     let missing = follow::first_documents(driver).await;
     missing.map_err(RunError::NoDocument)?;
     Ok(())

@@ -13,7 +13,7 @@ use crate::config::nearest;
 pub const COMMAND: Command = Command {
     name: "seed",
     usage: "seed diff OLD NEW [--slot C/E]... | seed pull --config FILE --out FILE [--from ROLE]",
-    summary: "diff shows what changes for whom from one seed to another: added (+), removed (-) and \
+    summary: "diff shows what changes from one seed to another: added (+), removed (-) and \
               changed (~) flags, properties and segments, slot by slot; it exits with 0 when \
               nothing does, with 1 when something does. pull makes a seed of what the primary (or \
               --from backup) serves for the slots of a config.",

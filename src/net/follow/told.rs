@@ -1,6 +1,7 @@
 //! What the log says about an upstream: an outage costs two lines for each slot, not one a try.
 //!
-//! Owns the words. Which of them are due is decided in `state::session`.
+//! Owns the words: which slot, which upstream, what it said last. Which of them are due is decided
+//! in `state::session`; what an operator wants to know beyond that is in the status.
 
 use crate::model::{Role, SlotIndex};
 use crate::net::driver::Driver;
