@@ -14,6 +14,7 @@ pub mod reload;
 pub mod run;
 pub mod seed;
 pub mod status;
+pub mod unit;
 
 use crate::config::nearest;
 use std::ffi::OsString;
@@ -68,6 +69,7 @@ const COMMANDS: &[Command] = &[
     cert::COMMAND,
     key::COMMAND,
     seed::COMMAND,
+    unit::COMMAND,
 ];
 
 /// What is wrong with the command line.
