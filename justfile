@@ -31,6 +31,18 @@ cross target="aarch64":
 cross-smoke target="aarch64":
     cross/smoke {{ target }}
 
+# Builds the static binary for every target that ships.
+cross-all: (cross "aarch64") (cross "armv7") (cross "armv6")
+
+# Packs what is handed out for each target: package, units, SBOM, sums (see cross/dist).
+dist *targets="aarch64 armv7 armv6 x86_64":
+    for target in {{ targets }}; do cross/dist "$target"; done
+
+# Tries the package under a real systemd in a container (as root, on Debian).
+test-systemd *words:
+    cross/dist $(uname -m)
+    python3 tests/systemd/acceptance.py target/dist/$(uname -m)-unknown-linux-musl/*.deb {{ words }}
+
 # Builds what the benchmarks run.
 [private]
 bench-tools:
