@@ -38,10 +38,19 @@ cross-all: (cross "aarch64") (cross "armv7") (cross "armv6")
 dist *targets="aarch64 armv7 armv6 x86_64":
     for target in {{ targets }}; do cross/dist "$target"; done
 
+# Lays out a USB stick, or a folder, from which a gateway is installed without a network.
+stick dir *names:
+    cross/stick {{ dir }} {{ names }}
+
 # Tries the package under a real systemd in a container (as root, on Debian).
 test-systemd *words:
     cross/dist $(uname -m)
     python3 tests/systemd/acceptance.py target/dist/$(uname -m)-unknown-linux-musl/*.deb {{ words }}
+
+# Installs a fresh Debian from a stick without a network, and lets the Python SDK ask it.
+test-stick:
+    cross/dist $(uname -m)
+    python3 tests/systemd/stick.py
 
 # Builds what the benchmarks run.
 [private]
