@@ -38,6 +38,14 @@ cross-all: (cross "aarch64") (cross "armv7") (cross "armv6")
 dist *targets="aarch64 armv7 armv6 x86_64":
     for target in {{ targets }}; do cross/dist "$target"; done
 
+# Builds a target from two folders and compares every byte of what is handed out.
+test-rebuild target="x86_64":
+    cross/rebuild {{ target }}
+
+# Makes an archive of the source with every crate in it (--try builds it without a network).
+source *options:
+    cross/source {{ options }}
+
 # Lays out a USB stick, or a folder, from which a gateway is installed without a network.
 stick dir *names:
     cross/stick {{ dir }} {{ names }}
