@@ -24,14 +24,6 @@ touch /installed
 for turn in $(seq 600); do [ -e /asked ] && break; sleep 0.1; done
 echo "state $(systemctl is-active staffetta) $(systemctl is-enabled staffetta)"
 """
-ASK = """\
-import os
-from ibm_appconfiguration import AppConfiguration
-client = AppConfiguration.get_instance()
-client.init(region="us-south", guid="11111111-2222-3333-4444-555555555555", apikey=os.environ["KEY"])
-client.set_context(collection_id="payments", environment_id="prod")
-print("fast-checkout:", client.get_feature("fast-checkout").get_current_value("line-3"))
-"""
 
 
 @contextmanager
@@ -56,7 +48,7 @@ def cable():
 
 def sdk():
     """A Python that has the SDK; installed below target/ the first time."""
-    folder = ROOT / "target/systemd/venv"
+    folder = ROOT / "target/tools/sdk"
     python = folder / "bin/python"
     if not (folder / "installed").exists():
         run(sys.executable, "-m", "venv", "--clear", folder)
@@ -82,7 +74,7 @@ def ask(python, client, site):
         "HTTPS_PROXY": f"http://{GATEWAY}:7070", "REQUESTS_CA_BUNDLE": str(site / "bundle.crt"),
     }
     try:
-        done = subprocess.run(["ip", "netns", "exec", client, python, "-c", ASK], env=environment,
+        done = subprocess.run(["ip", "netns", "exec", client, python, ROOT / "cross/ask.py"], env=environment,
                               capture_output=True, text=True, timeout=60, check=False)
     except subprocess.TimeoutExpired as late:
         return f"the SDK hangs: {late.stderr}"
