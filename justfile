@@ -91,9 +91,9 @@ bench-reconnect *options: bench-tools
 storms clients="2000":
     RELAY_STORM={{ clients }} cargo test --locked --test relay storm:: -- --nocapture
 
-# Says what the static binaries weigh that were built so far.
+# Says what the static binaries weigh that were built so far, and what memory one takes when idle.
 size:
-    @stat --format '%s bytes  %n' target/dist/*/staffetta
+    @cross/weigh
 
 # Makes a seed of about 1 MB below target/.
 seed-large:

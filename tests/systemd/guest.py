@@ -172,6 +172,15 @@ def test_start_is_ready_within_two_seconds_and_says_what_is_served():
     assert "No problems." in run("staffetta", "status")
 
 
+def test_the_units_are_read_without_a_warning():
+    for profile in ("online", "air-gap"):
+        if profile == "air-gap":
+            air_gap()
+        said = run("systemd-analyze", "verify", "staffetta.service", "staffetta.socket")
+        ours = [line for line in said.splitlines() if "staffetta" in line]
+        assert not ours, ours
+
+
 def test_it_runs_as_its_own_user_without_capabilities():
     pid = show("MainPID")
     status = Path(f"/proc/{pid}/status").read_text()
