@@ -32,6 +32,11 @@ pub struct Limits {
     pub json_depth_max: usize,
     /// Features, properties or segments of one document.
     pub items_max: usize,
+    /// Digests of adopted content that a slot remembers, to know a backup's step back for one: a
+    /// month of two changes a day.
+    pub history_digests_max: usize,
+    /// Digests of seeds that a slot remembers, to know a stick that was used before.
+    pub history_seeds_max: usize,
 
     // Connections.
     /// SDK connections served at once, unless the config says otherwise.
@@ -286,6 +291,8 @@ impl Limits {
         document_bytes_max: 4 * MIB,
         json_depth_max: 64,
         items_max: 10_000,
+        history_digests_max: 64,
+        history_seeds_max: 16,
         connections_max: 1024,
         lobby_max: 64,
         admin_connections_max: 16,

@@ -116,6 +116,9 @@ pub enum Source {
 }
 
 impl Source {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Source; 4] = [Source::Seed, Source::Cache, Source::Primary, Source::Backup];
+
     /// As it is written in headers, status and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -125,6 +128,23 @@ impl Source {
             Source::Backup => "backup",
         }
     }
+
+    /// The source that is written so.
+    pub fn parse(text: &str) -> Option<Source> {
+        Source::ALL
+            .into_iter()
+            .find(|source| source.as_str() == text)
+    }
+}
+
+/// What a slot has adopted and which seeds it was offered, the oldest first: how its memory is kept
+/// across a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Past {
+    /// Content, and the source that first brought it; never the state folder.
+    pub adopted: Vec<(Digest, Source)>,
+    /// Content of seeds, adopted or not.
+    pub seeds: Vec<Digest>,
 }
 
 /// Which of the two upstreams.

@@ -154,7 +154,10 @@ pub fn drain(driver: &Rc<Driver>) {
             None => return,
             Some((slot, Step::Do(order))) => obey(driver, follow, slot, order),
             Some((slot, Step::Say(note))) => told::log(driver, follow, slot, note),
-            Some((_, Step::Live(_))) => {}
+            Some((slot, Step::Live(is_live))) => {
+                let mut state = driver.state.borrow_mut();
+                state.slots.set_following(slot, is_live);
+            }
         }
     }
 }

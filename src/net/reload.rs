@@ -80,10 +80,7 @@ async fn try_reload(driver: &Rc<Driver>) -> Report {
     seed::forget(driver);
     match seed::read(driver).await {
         Ok(verdict) => {
-            lines.push(format!(
-                "seed: {} slots changed, {} unchanged, {} refused",
-                verdict.adopted, verdict.unchanged, verdict.refused
-            ));
+            lines.push(verdict.to_string());
             let state = driver.state.borrow();
             lines.extend(state.slots.iter().filter_map(|(_, slot)| {
                 let refusal = slot.refusal.as_ref()?;

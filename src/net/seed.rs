@@ -38,8 +38,29 @@ pub struct Verdict {
     pub adopted: usize,
     /// Slots whose content did not change.
     pub unchanged: usize,
+    /// Slots that serve what counts more than this file.
+    pub superseded: usize,
     /// Slots for which the file holds nothing usable.
     pub refused: usize,
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Verdict {
+            adopted,
+            unchanged,
+            superseded,
+            refused,
+        } = self;
+        write!(
+            formatter,
+            "seed: {adopted} slots changed, {unchanged} unchanged, "
+        )?;
+        if *superseded > 0 {
+            write!(formatter, "{superseded} superseded, ")?;
+        }
+        write!(formatter, "{refused} refused")
+    }
 }
 
 /// A file's content: its size, and for each slot a document or the reason why not.
@@ -181,6 +202,10 @@ fn adopt(driver: &Driver, offers: Vec<Result<Snapshot, String>>) -> Verdict {
                     note_adoption(driver, index);
                 }
                 Adoption::Unchanged => verdict.unchanged += 1,
+                Adoption::Stale | Adoption::Superseded => {
+                    verdict.superseded += 1;
+                    note_superseded(driver, index);
+                }
             },
             Err(problem) => {
                 verdict.refused += 1;
@@ -212,7 +237,7 @@ pub(super) fn note_adoption(driver: &Driver, index: SlotIndex) {
 }
 
 /// Who brought a document, in a sentence.
-struct Origin(Source);
+pub(super) struct Origin(pub Source);
 
 impl std::fmt::Display for Origin {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -222,6 +247,27 @@ impl std::fmt::Display for Origin {
             Source::Primary => "the primary",
             Source::Backup => "the backup",
         })
+    }
+}
+
+/// Says once of each seed that it is not served, and what to do if it is to be.
+fn note_superseded(driver: &Driver, index: SlotIndex) {
+    let state = driver.state.borrow();
+    let Some(slot) = state.slots.of(index) else {
+        return;
+    };
+    let (Some(held), Some(superseded)) = (&slot.held, slot.superseded) else {
+        return;
+    };
+    if superseded.times == 1 {
+        let origin = slot.origin().unwrap_or(held.source);
+        driver.log.note(format_args!(
+            "slot {} keeps version {}, from {}: the seed was seen before, or an upstream is \
+             followed; a seed with other content is new",
+            slot.key,
+            held.version,
+            Origin(origin)
+        ));
     }
 }
 

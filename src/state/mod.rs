@@ -13,6 +13,7 @@ pub mod counters;
 pub mod deadlines;
 pub mod events;
 pub mod fanout;
+pub mod history;
 pub mod relay;
 pub mod session;
 pub mod sessions;

@@ -90,7 +90,7 @@ impl<P> Relay<P> {
     ) -> Relay<P> {
         Relay {
             fanout: Fanout::new(slots.len(), limits),
-            slots: Slots::new(slots),
+            slots: Slots::new(slots, limits),
             sessions: Sessions::default(),
             access: Access::new(form, limits),
             events: Events::counted_only(),

@@ -1,27 +1,45 @@
-//! What each slot serves, and why not something newer.
+//! What each slot serves, who may replace it, and why not something newer.
 //!
-//! Policy: a slot keeps the last good snapshot for as long as the process lives. Nothing empties
-//! it: a seed that is missing, torn, or wrong for this slot leaves a note (what, since when) and
-//! changes nothing else. Content equal by digest is not adopted again: the bytes that are served
-//! stay, and no client hears of it.
+//! Policy, without content: whatever comes first. With content that equals what is offered: nothing
+//! happens but that it is confirmed; the bytes that are served stay, and no client hears of it.
+//! Else by source:
+//!
+//! * The primary is always followed, back too: a rollback there is a decision of somebody.
+//! * A backup is followed but for what is known to be older (`history` says how).
+//! * The state folder fills an empty slot only.
+//! * A seed that was never offered before replaces everything while no upstream is followed; while
+//!   one is, it is noted as superseded.
+//! * A seed that was offered before is no news: neither a reload nor a restart puts it in the place
+//!   of an upstream's document or of the last known good one. Between seeds, the file that is put
+//!   there while the relay runs counts.
+//!
+//! A slot keeps the last good snapshot for as long as the process lives. Nothing empties it: a
+//! document that is missing, torn, or wrong for this slot leaves a note (what, since when).
 //!
 //! Trip: any refusal. Recovery: the next good document, which also clears the note.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::model::{Digest, SlotIndex, SlotKey, Snapshot, Source, Version};
+use crate::limits::Limits;
+use crate::model::{Digest, Past, SlotIndex, SlotKey, Snapshot, Source, Version};
 use crate::time::Instant;
+
+use super::history::{History, is_upstream};
 
 /// A snapshot that a slot serves.
 #[derive(Clone, Debug)]
 pub struct Held {
     pub snapshot: Rc<Snapshot>,
     pub version: Version,
+    /// Who brought it to this process.
     pub source: Source,
     /// When its content was adopted.
     pub since: Instant,
     /// When a source last confirmed it, by the same digest.
     pub confirmed: Instant,
+    /// Which source that was.
+    pub confirmed_by: Source,
 }
 
 /// Why the newest offer was not adopted.
@@ -35,12 +53,31 @@ pub struct Refusal {
     pub times: u64,
 }
 
+/// A good seed that is not served, because what is served counts more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superseded {
+    pub digest: Digest,
+    /// When it was first offered to this process.
+    pub since: Instant,
+    /// How often it was offered since then.
+    pub times: u64,
+}
+
 /// One slot.
 #[derive(Clone, Debug)]
 pub struct Slot {
     pub key: SlotKey,
     pub held: Option<Held>,
     pub refusal: Option<Refusal>,
+    /// The seed that lies there and is not served.
+    pub superseded: Option<Superseded>,
+    /// How often a backup offered what is known to be older.
+    pub stale: u64,
+    history: History,
+    /// A session with an upstream is up.
+    is_following: bool,
+    /// The seed that was last offered to this process.
+    seed: Option<Digest>,
     versions: u64,
 }
 
@@ -51,6 +88,10 @@ pub enum Adoption {
     Adopted(Version),
     /// It is what is served already.
     Unchanged,
+    /// A backup's document that is known to be older than what an upstream brought since.
+    Stale,
+    /// What is served counts more than this seed, or than what the state folder holds.
+    Superseded,
 }
 
 /// All slots of the configuration.
@@ -59,15 +100,23 @@ pub struct Slots {
     slots: Vec<Slot>,
     /// Positions in `slots`, by collection and environment.
     sorted: Vec<SlotIndex>,
+    /// Slots whose content or memory has changed since it was last taken for keeping.
+    unkept: BTreeSet<SlotIndex>,
+    limits: Limits,
 }
 
 impl Slots {
     /// Empty slots with these keys, in the order of the configuration.
-    pub fn new(keys: impl IntoIterator<Item = SlotKey>) -> Slots {
+    pub fn new(keys: impl IntoIterator<Item = SlotKey>, limits: &Limits) -> Slots {
         let empty = |key| Slot {
             key,
             held: None,
             refusal: None,
+            superseded: None,
+            stale: 0,
+            history: History::new(limits),
+            is_following: false,
+            seed: None,
             versions: 0,
         };
         let slots: Vec<Slot> = keys.into_iter().map(empty).collect();
@@ -77,7 +126,12 @@ impl Slots {
                 .key
                 .cmp(&slots[usize::from(right.0)].key)
         });
-        Slots { slots, sorted }
+        Slots {
+            slots,
+            sorted,
+            unkept: BTreeSet::new(),
+            limits: limits.clone(),
+        }
     }
 
     // Getters.
@@ -115,9 +169,28 @@ impl Slots {
 
     // What happened.
 
-    /// A source offers a valid document.
+    /// What the slot remembered when the process before this one last kept it. To be told before
+    /// anything is offered; it is known to be kept.
+    ///
+    /// Bounded by the lengths of the lists, which `history` cuts to its bounds.
+    pub fn restore(&mut self, index: SlotIndex, past: &Past) {
+        if let Some(slot) = self.slots.get_mut(usize::from(index.0)) {
+            slot.history = History::restore(past, &self.limits);
+        }
+    }
+
+    /// A session of the slot with an upstream is up, or no longer is.
     ///
     /// Bounded by O(1).
+    pub fn set_following(&mut self, index: SlotIndex, is_following: bool) {
+        if let Some(slot) = self.slots.get_mut(usize::from(index.0)) {
+            slot.is_following = is_following;
+        }
+    }
+
+    /// A source offers a valid document.
+    ///
+    /// Bounded by the bounds of `history`.
     pub fn handle_offer(
         &mut self,
         index: SlotIndex,
@@ -128,25 +201,32 @@ impl Slots {
         let Some(slot) = self.slots.get_mut(usize::from(index.0)) else {
             return Adoption::Unchanged;
         };
-        slot.refusal = None;
-        if let Some(held) = slot
-            .held
-            .as_mut()
-            .filter(|held| held.serves(snapshot.digest))
-        {
-            held.confirmed = now;
-            return Adoption::Unchanged;
+        let digest = snapshot.digest;
+        let adoption = match slot.judge(digest, source) {
+            Verdict::Adopt => Adoption::Adopted(slot.adopt(snapshot, source, now)),
+            Verdict::Confirm => slot.confirm(source, now),
+            Verdict::Stale => {
+                slot.stale += 1;
+                Adoption::Stale
+            }
+            Verdict::Supersede => Adoption::Superseded,
+        };
+        let mut is_news = false;
+        if adoption != Adoption::Stale {
+            slot.refusal = None;
         }
-        slot.versions += 1;
-        let version = Version(slot.versions);
-        slot.held = Some(Held {
-            snapshot,
-            version,
-            source,
-            since: now,
-            confirmed: now,
-        });
-        Adoption::Adopted(version)
+        if matches!(adoption, Adoption::Adopted(_)) && source != Source::Cache {
+            is_news |= slot.history.adopt(digest, source);
+        }
+        if source == Source::Seed {
+            is_news |= slot.history.see(digest);
+            slot.seed = Some(digest);
+            slot.note_superseded(digest, adoption, now);
+        }
+        if is_news {
+            self.unkept.insert(index);
+        }
+        adoption
     }
 
     /// A source offers something that cannot be served. Returns whether that is news.
@@ -171,6 +251,110 @@ impl Slots {
             }
         }
     }
+
+    // What to do next.
+
+    /// A slot whose content or memory is to be kept: see [`Slot::held`] and [`Slot::past`]. Equal
+    /// content is nothing to keep. To be called until it answers `None`.
+    ///
+    /// Bounded by O(log n).
+    pub fn poll_keep(&mut self) -> Option<SlotIndex> {
+        self.unkept.pop_first()
+    }
+}
+
+/// What an offer is worth.
+enum Verdict {
+    Adopt,
+    Confirm,
+    Stale,
+    Supersede,
+}
+
+impl Slot {
+    /// What the slot remembers, as it is to be kept.
+    pub fn past(&self) -> Past {
+        self.history.past()
+    }
+
+    /// Who first brought what is served: never the state folder, but where that lost its memory.
+    pub fn origin(&self) -> Option<Source> {
+        let held = self.held.as_ref()?;
+        match self.history.newest() {
+            Some((digest, source)) if held.serves(digest) => Some(source),
+            Some(_) | None => Some(held.source),
+        }
+    }
+
+    fn judge(&self, digest: Digest, source: Source) -> Verdict {
+        let Some(held) = &self.held else {
+            return Verdict::Adopt;
+        };
+        if held.serves(digest) {
+            return Verdict::Confirm;
+        }
+        match source {
+            Source::Primary => Verdict::Adopt,
+            Source::Backup if self.history.is_older(digest) => Verdict::Stale,
+            Source::Backup => Verdict::Adopt,
+            Source::Cache => Verdict::Supersede,
+            Source::Seed if self.takes_seed(held, digest) => Verdict::Adopt,
+            Source::Seed => Verdict::Supersede,
+        }
+    }
+
+    /// Whether a seed replaces what is held.
+    fn takes_seed(&self, held: &Held, digest: Digest) -> bool {
+        if self.is_following {
+            return false;
+        }
+        if !self.history.has_seen(digest) {
+            return true;
+        }
+        // Seen before. The file of a running relay that held another one was put there by somebody,
+        // and replaces seeds; the first one that a process finds may have been there all the time.
+        let is_put_there = self.seed.is_some_and(|last| last != digest);
+        let is_from_seed = !self.origin().is_some_and(is_upstream);
+        is_from_seed && (is_put_there || held.source == Source::Seed)
+    }
+
+    fn adopt(&mut self, snapshot: Rc<Snapshot>, source: Source, now: Instant) -> Version {
+        self.versions += 1;
+        let version = Version(self.versions);
+        self.held = Some(Held {
+            snapshot,
+            version,
+            source,
+            since: now,
+            confirmed: now,
+            confirmed_by: source,
+        });
+        version
+    }
+
+    fn confirm(&mut self, source: Source, now: Instant) -> Adoption {
+        if let Some(held) = &mut self.held {
+            held.confirmed = now;
+            held.confirmed_by = source;
+        }
+        self.history.confirm(source);
+        Adoption::Unchanged
+    }
+
+    /// Keeps the note about the seed that lies there: it is one that is served, or one that is not.
+    fn note_superseded(&mut self, digest: Digest, adoption: Adoption, now: Instant) {
+        match &mut self.superseded {
+            superseded if adoption != Adoption::Superseded => *superseded = None,
+            Some(superseded) if superseded.digest == digest => superseded.times += 1,
+            superseded => {
+                *superseded = Some(Superseded {
+                    digest,
+                    since: now,
+                    times: 1,
+                });
+            }
+        }
+    }
 }
 
 impl Held {
@@ -188,7 +372,8 @@ mod tests {
     const FIRST: SlotIndex = SlotIndex(0);
 
     fn slots() -> Slots {
-        Slots::new(["shop/prod", "bar/dev"].map(|text| SlotKey::parse(text).unwrap()))
+        let keys = ["shop/prod", "bar/dev"].map(|text| SlotKey::parse(text).unwrap());
+        Slots::new(keys, &Limits::PRODUCTION)
     }
 
     fn snapshot(content: u8) -> Rc<Snapshot> {
@@ -240,5 +425,199 @@ mod tests {
         slots.handle_offer(FIRST, snapshot(1), Source::Seed, NOW);
         let missing: Vec<String> = slots.missing().map(SlotKey::to_string).collect();
         assert_eq!(missing, ["bar/dev"]);
+    }
+
+    /// A slot that was offered these contents; what became of the last.
+    fn after(slots: &mut Slots, offers: &[(u8, Source)]) -> Adoption {
+        let mut last = Adoption::Unchanged;
+        for (content, source) in offers {
+            last = slots.handle_offer(FIRST, snapshot(*content), *source, NOW);
+        }
+        last
+    }
+
+    fn served(slots: &Slots) -> (u8, Source) {
+        let held = slots.of(FIRST).unwrap().held.as_ref().unwrap();
+        (held.snapshot.digest.0[0], held.source)
+    }
+
+    /// The slots of the next process, after its state folder was read.
+    fn restarted(slots: &Slots) -> Slots {
+        let past = slots.of(FIRST).unwrap().past();
+        let (content, _) = served(slots);
+        let mut next = self::slots();
+        next.restore(FIRST, &past);
+        let restored = after(&mut next, &[(content, Source::Cache)]);
+        assert_eq!(restored, Adoption::Adopted(Version(1)));
+        assert_eq!(next.poll_keep(), None, "it is kept already");
+        next
+    }
+
+    #[test]
+    fn the_primary_is_followed_back_too() {
+        let mut slots = slots();
+        let offers = [
+            (1, Source::Primary),
+            (2, Source::Primary),
+            (1, Source::Primary),
+        ];
+        assert_eq!(after(&mut slots, &offers), Adoption::Adopted(Version(3)));
+        assert_eq!(
+            after(&mut slots, &[(2, Source::Backup)]),
+            Adoption::Stale,
+            "rolled back at the primary"
+        );
+    }
+
+    #[test]
+    fn older_backup_digest_is_not_adopted() {
+        let mut slots = slots();
+        after(&mut slots, &[(1, Source::Primary), (2, Source::Primary)]);
+        assert_eq!(after(&mut slots, &[(1, Source::Backup)]), Adoption::Stale);
+        assert_eq!(served(&slots), (2, Source::Primary));
+        assert_eq!(slots.of(FIRST).unwrap().stale, 1);
+        let newest = after(&mut slots, &[(2, Source::Backup)]);
+        assert_eq!(newest, Adoption::Unchanged);
+        let unknown = after(&mut slots, &[(3, Source::Backup)]);
+        assert_eq!(unknown, Adoption::Adopted(Version(3)));
+    }
+
+    #[test]
+    fn older_backup_digest_is_not_adopted_after_a_restart() {
+        let mut slots = slots();
+        after(&mut slots, &[(1, Source::Primary), (2, Source::Primary)]);
+        let mut next = restarted(&slots);
+        assert_eq!(after(&mut next, &[(1, Source::Backup)]), Adoption::Stale);
+        assert_eq!(served(&next), (2, Source::Cache));
+        assert_eq!(next.of(FIRST).unwrap().origin(), Some(Source::Primary));
+    }
+
+    #[test]
+    fn a_backup_that_is_all_there_is_may_be_old() {
+        let mut slots = slots();
+        after(&mut slots, &[(1, Source::Primary), (2, Source::Primary)]);
+        let mut next = self::slots();
+        next.restore(FIRST, &slots.of(FIRST).unwrap().past());
+        let adopted = after(&mut next, &[(1, Source::Backup)]);
+        assert_eq!(adopted, Adoption::Adopted(Version(1)));
+    }
+
+    #[test]
+    fn upstreams_replace_seeds() {
+        for upstream in [Source::Primary, Source::Backup] {
+            let mut slots = slots();
+            after(&mut slots, &[(1, upstream), (2, Source::Seed)]);
+            assert_eq!(served(&slots), (2, Source::Seed));
+            let back = after(&mut slots, &[(1, upstream)]);
+            assert_eq!(back, Adoption::Adopted(Version(3)));
+        }
+    }
+
+    #[test]
+    fn the_state_folder_fills_an_empty_slot_only() {
+        let mut slots = slots();
+        after(&mut slots, &[(1, Source::Seed)]);
+        let late = after(&mut slots, &[(2, Source::Cache)]);
+        assert_eq!(late, Adoption::Superseded);
+        assert_eq!(served(&slots), (1, Source::Seed));
+        assert_eq!(slots.of(FIRST).unwrap().superseded, None);
+    }
+
+    #[test]
+    fn new_seed_replaces_last_known_good_at_the_start() {
+        for first in [Source::Primary, Source::Backup, Source::Seed] {
+            let mut slots = slots();
+            after(&mut slots, &[(1, first)]);
+            let mut next = restarted(&slots);
+            let adopted = after(&mut next, &[(2, Source::Seed)]);
+            assert_eq!(adopted, Adoption::Adopted(Version(2)));
+        }
+    }
+
+    #[test]
+    fn older_seed_again_after_a_restart_does_not_replace_last_known_good() {
+        for newer in [Source::Primary, Source::Backup, Source::Seed] {
+            let mut slots = slots();
+            after(&mut slots, &[(1, Source::Seed), (2, newer)]);
+            let mut next = restarted(&slots);
+            // The start, the second look two seconds later, a reload.
+            let again = [(1, Source::Seed); 3];
+            assert_eq!(after(&mut next, &again), Adoption::Superseded);
+            assert_eq!(served(&next), (2, Source::Cache));
+            let superseded = next.of(FIRST).unwrap().superseded.unwrap();
+            assert_eq!(superseded.times, 3);
+            let mut third = restarted(&next);
+            let again = after(&mut third, &[(1, Source::Seed)]);
+            assert_eq!(again, Adoption::Superseded);
+        }
+    }
+
+    #[test]
+    fn a_seed_that_lies_there_does_not_come_back_over_an_upstream() {
+        let mut slots = slots();
+        after(&mut slots, &[(1, Source::Seed), (2, Source::Primary)]);
+        slots.set_following(FIRST, false);
+        let again = after(&mut slots, &[(1, Source::Seed), (1, Source::Seed)]);
+        assert_eq!(again, Adoption::Superseded);
+        assert_eq!(served(&slots), (2, Source::Primary));
+        let new = after(&mut slots, &[(3, Source::Seed)]);
+        assert_eq!(new, Adoption::Adopted(Version(3)));
+        assert_eq!(slots.of(FIRST).unwrap().superseded, None);
+    }
+
+    #[test]
+    fn new_seed_waits_while_an_upstream_is_followed() {
+        let mut slots = slots();
+        slots.set_following(FIRST, true);
+        let first = after(&mut slots, &[(1, Source::Seed)]);
+        assert_eq!(first, Adoption::Adopted(Version(1)), "it is all there is");
+        after(&mut slots, &[(2, Source::Primary)]);
+        let new = after(&mut slots, &[(3, Source::Seed)]);
+        assert_eq!(new, Adoption::Superseded);
+        slots.set_following(FIRST, false);
+        let again = after(&mut slots, &[(3, Source::Seed)]);
+        assert_eq!(again, Adoption::Superseded, "it is no news any more");
+    }
+
+    #[test]
+    fn seeds_that_are_put_there_by_turns_are_each_served() {
+        let mut slots = slots();
+        let turns = [(1, Source::Seed), (2, Source::Seed), (1, Source::Seed)];
+        assert_eq!(after(&mut slots, &turns), Adoption::Adopted(Version(3)));
+        let mut next = restarted(&slots);
+        let turns = [(1, Source::Seed), (2, Source::Seed)];
+        assert_eq!(after(&mut next, &turns), Adoption::Adopted(Version(2)));
+    }
+
+    #[test]
+    fn a_seed_that_an_upstream_confirmed_is_the_upstreams() {
+        let mut slots = slots();
+        let offers = [
+            (1, Source::Seed),
+            (2, Source::Seed),
+            (2, Source::Primary),
+            (1, Source::Seed),
+        ];
+        assert_eq!(after(&mut slots, &offers), Adoption::Superseded);
+        let held = slots.of(FIRST).unwrap().held.as_ref().unwrap();
+        assert_eq!(held.confirmed_by, Source::Primary);
+    }
+
+    #[test]
+    fn only_news_is_kept() {
+        let mut slots = slots();
+        let mut kept = |content, source| {
+            after(&mut slots, &[(content, source)]);
+            let kept = slots.poll_keep();
+            assert_eq!(slots.poll_keep(), None);
+            kept == Some(FIRST)
+        };
+        assert!(kept(1, Source::Seed) && kept(2, Source::Primary));
+        assert!(!kept(2, Source::Primary) && !kept(2, Source::Backup));
+        assert!(!kept(1, Source::Backup), "stale");
+        assert!(!kept(1, Source::Seed), "superseded and known");
+        assert!(kept(3, Source::Seed) && !kept(3, Source::Seed));
+        assert!(!kept(3, Source::Primary) && kept(4, Source::Primary));
+        assert!(kept(1, Source::Seed), "which seed lies there is remembered");
     }
 }

@@ -71,12 +71,28 @@ async fn try_fetch(
     let path = path.map_err(|error| unusable(error.to_string()))?;
     let snapshot = read(driver, key, answer.bytes).await?;
     let snapshot = snapshot.map_err(unusable)?;
-    driver.note_path(slot, &path);
     match driver.publish(slot, Rc::new(snapshot), role.source()) {
         Adoption::Adopted(_) => note_adoption(driver, slot),
         Adoption::Unchanged => {}
+        // What is served did not come this way.
+        Adoption::Stale | Adoption::Superseded => {
+            note_stale(driver, slot);
+            return Ok(());
+        }
     }
+    driver.note_path(slot, &path);
     Ok(())
+}
+
+/// Says the first time that an upstream is behind; status counts the others.
+fn note_stale(driver: &Driver, index: SlotIndex) {
+    let state = driver.state.borrow();
+    if let Some(slot) = state.slots.of(index).filter(|slot| slot.stale == 1) {
+        driver.log.note(format_args!(
+            "slot {}: the backup is behind what is served, which stays",
+            slot.key
+        ));
+    }
 }
 
 /// Judges the document; the inner error is what is wrong with it.
