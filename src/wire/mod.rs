@@ -17,6 +17,7 @@ pub mod http;
 pub mod iam;
 pub mod ibm;
 pub mod json;
+pub mod keep;
 pub mod merge;
 pub mod path;
 pub mod percent;

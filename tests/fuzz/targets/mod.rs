@@ -15,6 +15,7 @@ mod http;
 mod iam;
 mod ibm;
 mod json;
+mod keep;
 mod relay;
 mod seed;
 mod slots;
@@ -65,6 +66,7 @@ pub const TARGETS: &[Target] = &[
         words: seed::WORDS,
         folders: &["seeds/bad"],
     },
+    target("keep_record", keep::record, keep::WORDS),
     target("gzip", events::gzip, &[]),
     target("events_entries", events::entries, events::WORDS),
     target("config", config::config, config::WORDS),
