@@ -10,10 +10,18 @@
 //! old bytes or the new ones, whole. Jobs run one at a time in the order in which they were given,
 //! which is what keeps the thread pool of the `blocking` crate at one thread.
 
+#[cfg(test)]
+pub(super) mod crash_tests;
 mod file;
+mod medium;
+
+#[cfg(test)]
+pub(super) use file::write_on;
+#[cfg(test)]
+pub(super) use medium::Failing;
 
 pub use super::lane::{Lane, Refused};
-pub use file::{Access, Lock, atomic_write, lock, read_bounded, remove_leftovers};
+pub use file::{Access, Lock, atomic_write, lock, make_folder, read_bounded, remove_leftovers};
 
 use super::lane::Jobs;
 use crate::limits::Limits;

@@ -8,12 +8,13 @@
 //!
 //! Everything here blocks: it belongs in a job of the lane, or before the loop turns.
 
+use super::medium::{Medium, System};
 use super::{DiskError, Problem, Step};
 use rustix::fs::{self as sys, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ pub enum Access {
 }
 
 impl Access {
-    const fn mode(self) -> Mode {
+    pub(super) const fn mode(self) -> Mode {
         match self {
             Access::Private => Mode::RUSR.union(Mode::WUSR),
             Access::Public => Mode::RUSR
@@ -92,13 +93,43 @@ fn is_regular(found: &sys::Stat) -> bool {
 /// and that a power cut may still undo it; any other error, that the old one is. Its folder must
 /// exist. A symlink at `path` is replaced, not followed.
 pub fn atomic_write(path: &Path, bytes: &[u8], access: Access) -> Result<(), DiskError> {
+    write_on(&mut System, path, bytes, access)
+}
+
+/// Makes the folder `path`, for its owner alone, in one that exists; or takes what is there.
+///
+/// After `Ok` it is there after a power cut too: what is synced in a folder is lost with it.
+pub fn make_folder(path: &Path) -> Result<(), DiskError> {
+    make_folder_on(&mut System, path)
+}
+
+/// [`atomic_write`] on any medium.
+pub(in crate::net) fn write_on(
+    medium: &mut impl Medium,
+    path: &Path,
+    bytes: &[u8],
+    access: Access,
+) -> Result<(), DiskError> {
     let (folder, unfinished) = beside(path)?;
-    let outcome = write_in_steps(path, &folder, &unfinished, bytes, access, |_| Ok(()));
+    let outcome = write_in_steps(medium, path, (&folder, &unfinished), bytes, access);
     if outcome.is_err() {
         // Best effort: the next write to this path, or the next start, removes it too.
-        let _ = sys::unlink(&unfinished);
+        let _ = medium.remove(&unfinished);
     }
     outcome
+}
+
+/// [`make_folder`] on any medium.
+pub(super) fn make_folder_on(medium: &mut impl Medium, path: &Path) -> Result<(), DiskError> {
+    let failed = |step, errno| DiskError::because(step, path, Problem::System(errno));
+    match medium.make_folder(path) {
+        // Who made it may not have come to sync it.
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(failed(Step::Create, errno)),
+    }
+    medium
+        .sync_folder(&folder_of(path))
+        .map_err(|errno| failed(Step::SyncDirectory, errno))
 }
 
 /// The folder of `path`, and the name under which its next content is written.
@@ -107,63 +138,47 @@ fn beside(path: &Path) -> Result<(PathBuf, PathBuf), DiskError> {
     let mut name = OsString::from(".");
     name.push(path.file_name().ok_or_else(no_name)?);
     name.push(UNFINISHED);
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
-        Some(_) | None => PathBuf::from("."),
-    };
+    let folder = folder_of(path);
     let unfinished = folder.join(name);
     Ok((folder, unfinished))
 }
 
-/// The steps of [`atomic_write`], each asked of `allow` first, so that a test can fail any of them.
+fn folder_of(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_path_buf(),
+        Some(_) | None => PathBuf::from("."),
+    }
+}
+
+/// The steps of [`atomic_write`]. What fails stays where it is: [`write_on`] cleans up.
 fn write_in_steps(
+    medium: &mut impl Medium,
     path: &Path,
-    folder: &Path,
-    unfinished: &Path,
+    (folder, unfinished): (&Path, &Path),
     bytes: &[u8],
     access: Access,
-    mut allow: impl FnMut(Step) -> Result<(), Errno>,
 ) -> Result<(), DiskError> {
-    let failed = |step, errno| DiskError::because(step, path, Problem::System(errno));
-    let mut enter = |step| allow(step).map_err(|errno| failed(step, errno));
-
-    enter(Step::Create)?;
+    let failed = |step| move |errno| DiskError::because(step, path, Problem::System(errno));
     // One name per target, so that what crashes leave behind cannot pile up. Whatever stands there
     // is removed and not opened: it may be a link.
-    match sys::unlink(unfinished) {
+    match medium.remove(unfinished) {
         Ok(()) | Err(Errno::NOENT) => {}
-        Err(errno) => return Err(failed(Step::Create, errno)),
+        Err(errno) => return Err(failed(Step::Create)(errno)),
     }
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let private = Access::Private.mode();
-    let file =
-        sys::open(unfinished, flags, private).map_err(|errno| failed(Step::Create, errno))?;
-    if access != Access::Private {
-        sys::fchmod(&file, access.mode()).map_err(|errno| failed(Step::Create, errno))?;
-    }
-    let mut file = File::from(file);
-
-    enter(Step::Write)?;
-    file.write_all(bytes)
-        .map_err(|error| DiskError::new(Step::Write, path, &error))?;
-
-    enter(Step::Sync)?;
-    file.sync_all()
-        .map_err(|error| DiskError::new(Step::Sync, path, &error))?;
+    let mut file = medium
+        .create(unfinished, access)
+        .map_err(failed(Step::Create))?;
+    medium
+        .write(&mut file, bytes)
+        .map_err(failed(Step::Write))?;
+    medium.sync(&mut file).map_err(failed(Step::Sync))?;
     drop(file);
-
-    enter(Step::Rename)?;
-    sys::rename(unfinished, path).map_err(|errno| failed(Step::Rename, errno))?;
-
-    enter(Step::SyncDirectory)?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let opened = sys::open(folder, flags, Mode::empty())
-        .map_err(|errno| failed(Step::SyncDirectory, errno))?;
-    match sys::fsync(&opened) {
-        // Some network and FUSE file systems have no such thing as syncing a folder.
-        Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
-        Err(errno) => Err(failed(Step::SyncDirectory, errno)),
-    }
+    medium
+        .rename(unfinished, path)
+        .map_err(failed(Step::Rename))?;
+    medium
+        .sync_folder(folder)
+        .map_err(failed(Step::SyncDirectory))
 }
 
 /// Removes what writes that a crash or a power cut ended have left in `folder`; says how many.
@@ -189,22 +204,20 @@ pub fn remove_leftovers(folder: &Path) -> Result<usize, DiskError> {
 /// A lock on a state folder, held as long as this lives; the kernel lets go of it with the process.
 #[derive(Debug)]
 pub struct Lock {
-    _file: OwnedFd,
+    _folder: OwnedFd,
 }
 
-/// Locks `folder` for this process by its file `live`, which stays empty.
+/// Locks `folder` for this process. No file is made for it: what cannot be written can be locked.
 ///
-/// Errors: `Taken` when another process has it; the system's when the folder is missing or cannot
-/// be written.
+/// Errors: `Taken` when another process has it; the system's when the folder is missing, or lies on
+/// a file system without such locks.
 pub fn lock(folder: &Path) -> Result<Lock, DiskError> {
-    let path = folder.join("live");
-    let failed = |problem| DiskError::because(Step::Lock, &path, problem);
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let flags = flags | OFlags::NONBLOCK;
-    let file = sys::open(&path, flags, Access::Private.mode())
-        .map_err(|errno| failed(Problem::System(errno)))?;
-    match sys::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Lock { _file: file }),
+    let failed = |problem| DiskError::because(Step::Lock, folder, problem);
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened =
+        sys::open(folder, flags, Mode::empty()).map_err(|errno| failed(Problem::System(errno)))?;
+    match sys::flock(&opened, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Lock { _folder: opened }),
         Err(Errno::WOULDBLOCK) => Err(failed(Problem::Taken)),
         Err(errno) => Err(failed(Problem::System(errno))),
     }
@@ -212,32 +225,23 @@ pub fn lock(folder: &Path) -> Result<Lock, DiskError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::medium::Failing;
     use super::super::scratch::Scratch;
     use super::*;
     use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
-    const STEPS: [Step; 5] = [
-        Step::Create,
-        Step::Write,
-        Step::Sync,
-        Step::Rename,
-        Step::SyncDirectory,
-    ];
-
     /// Writes `new` to `path` with `failing` failing, and cleans nothing up: a crash at that step.
     fn crash(path: &Path, failing: Step) -> Result<(), DiskError> {
         let (folder, unfinished) = beside(path).unwrap();
-        let allow = |step| match step == failing {
-            true => Err(Errno::NOSPC),
-            false => Ok(()),
-        };
-        write_in_steps(path, &folder, &unfinished, b"new", Access::Private, allow)
+        let mut medium = Failing(failing, Errno::NOSPC);
+        let beside = (folder.as_path(), unfinished.as_path());
+        write_in_steps(&mut medium, path, beside, b"new", Access::Private)
     }
 
     #[test]
     fn write_that_fails_anywhere_leaves_old_or_new_and_nothing_else() {
-        for failing in STEPS {
+        for failing in Failing::STEPS {
             let scratch = Scratch::new("disk-steps");
             let path = scratch.path("state.json");
             fs::write(&path, "old").unwrap();
@@ -347,6 +351,8 @@ mod tests {
         assert_eq!(error.problem, Problem::Taken);
         drop(held);
         assert!(lock(scratch.folder()).is_ok());
-        assert_eq!(fs::read(scratch.path("live")).unwrap(), b"");
+        assert!(scratch.names().is_empty());
+        let error = lock(&scratch.path("nowhere")).unwrap_err();
+        assert_eq!(error.problem, Problem::System(Errno::NOENT));
     }
 }
