@@ -126,6 +126,10 @@ pub struct Limits {
     pub drain_timeout: Duration,
     /// Jobs that wait for the disk.
     pub disk_jobs_max: usize,
+    /// After a write to the state folder failed: a full disk may be cleared at any moment.
+    pub save_retry_first: Duration,
+    /// ...doubled up to this: a dead card is asked 288 times a day.
+    pub save_retry_max: Duration,
     /// Longest time that an admin command waits for the relay's answer.
     pub admin_timeout: Duration,
     /// One of our own tokens: about 300 bytes with a short key id, 640 with the longest. Anything
@@ -328,6 +332,8 @@ impl Limits {
         seed_interval: Duration::from_secs(2),
         drain_timeout: Duration::from_secs(5),
         disk_jobs_max: 16,
+        save_retry_first: Duration::from_secs(1),
+        save_retry_max: Duration::from_secs(300),
         admin_timeout: Duration::from_secs(30),
         token_bytes_max: KIB,
         connections_ceiling: 65_536,

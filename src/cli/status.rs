@@ -149,6 +149,10 @@ fn write_head(text: &mut String, status: &Status) {
             None => format!("{}, never read", seed.file),
         },
     };
+    let state_dir = match &status.state_dir {
+        None => "none configured".to_owned(),
+        Some(state_dir) => state_dir.in_words(),
+    };
     let (open, keys) = (&status.connections, &status.keys);
     let tls = if status.tls { "TLS" } else { "no TLS" };
     let lines = [
@@ -160,6 +164,7 @@ fn write_head(text: &mut String, status: &Status) {
         format!("instance     {}", status.instance.guid),
         format!("clock        {}{clock}", status.clock.time),
         format!("seed         {seed}"),
+        format!("state        {state_dir}"),
         format!(
             "connections  {} of {}; client keys: {}; {tls}",
             open.sdk, open.limit, keys.configured

@@ -41,6 +41,7 @@ use super::connection::{Connection, Door};
 use super::disk::Disk;
 use super::document::Document;
 use super::follow::{self, Follow};
+use super::keep::{self, Keep};
 use super::load::Loaded;
 use super::log::{Cause, Log, Untrusted};
 use super::notify::Notify;
@@ -87,6 +88,7 @@ pub struct Driver {
     pub disk: Disk,
     pub state: RefCell<Relay<Publication>>,
     pub seed: RefCell<seed::Seed>,
+    pub keep: RefCell<Keep>,
     pub loaded: RefCell<Rc<Loaded>>,
     pub guid: Id,
     /// What this relay is called by other relays, for as long as it runs.
@@ -161,6 +163,7 @@ impl Driver {
             disk,
             state: RefCell::new(state),
             seed: RefCell::new(seed::Seed::default()),
+            keep: RefCell::default(),
             guid: loaded.config.instance.guid.clone(),
             tunnels: RefCell::new(Tunnels::new(&loaded.config)),
             tls: RefCell::new(loaded.tls.clone()),
@@ -255,14 +258,17 @@ impl Driver {
         !self.listeners.borrow().iter().any(Task::is_finished)
     }
 
+    /// Whether nobody is left to wait for, the disk included.
+    fn is_drained(&self) -> bool {
+        let is_saving = self.state.borrow().saves.is_busy();
+        self.is_draining() && self.open() == Open::default() && !is_saving
+    }
+
     /// Begins the end. Listeners are closed first: a refused connection is tried again by every
     /// SDK, while an event stream takes any refusal in HTTP for final.
     pub fn drain(&self) {
         self.draining.set(true);
         drop(self.listeners.take());
-        if let Some(follow) = &self.follow {
-            follow.close();
-        }
         self.state.borrow_mut().drain(self.clock.now());
         self.notify.stopping(self);
         self.wake();
@@ -373,16 +379,16 @@ impl Driver {
         let adoption = state
             .slots
             .handle_offer(slot, snapshot.clone(), source, now);
-        let Adoption::Adopted(version) = adoption else {
-            return adoption;
-        };
-        let publication = Rc::new(Publication::new(version, source, snapshot));
-        state.counters.publications += 1;
-        state.fanout.publish(slot, version, publication, now);
+        if let Adoption::Adopted(version) = adoption {
+            let publication = Rc::new(Publication::new(version, source, snapshot));
+            state.counters.publications += 1;
+            state.fanout.publish(slot, version, publication, now);
+        }
         drop(state);
         if let Some(waker) = self.adopted.take() {
             waker.wake();
         }
+        // What is not adopted may still be worth keeping.
         self.wake();
         adoption
     }
@@ -411,7 +417,7 @@ impl Driver {
     pub async fn run(self: &Rc<Driver>) {
         let mut alarm = Alarm::new(self.clock.clone());
         loop {
-            if self.turn() || (self.is_draining() && self.open() == Open::default()) {
+            if self.turn() || self.is_drained() {
                 return;
             }
             self.broadcast().await;
@@ -448,6 +454,7 @@ impl Driver {
                 Some(Due::Leave) => return true,
                 Some(Due::LookAtSeed) => seed::look(self),
                 Some(Due::CompareClocks) => follow::compare_clocks(self),
+                Some(Due::Save(index)) => keep::save(self, index),
                 Some(Due::Reset(key, reason)) => {
                     let connections = self.connections.borrow();
                     let place = connections.get(key.place()).and_then(Option::as_ref);
@@ -461,9 +468,7 @@ impl Driver {
                 }
             }
         }
-        if !self.is_draining() {
-            follow::drain(self);
-        }
+        follow::drain(self);
         self.log.sweep(now);
         false
     }

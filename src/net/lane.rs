@@ -106,6 +106,14 @@ impl Jobs {
 }
 
 impl Lane {
+    /// Runs jobs on the thread of the loop, for tests that want no second one.
+    #[cfg(test)]
+    pub async fn run_here(self) {
+        while let Ok(job) = self.jobs.recv().await {
+            job();
+        }
+    }
+
     /// Runs jobs until every [`Jobs`] is gone and the queue is empty.
     pub async fn run(self) {
         while let Ok(job) = self.jobs.recv().await {

@@ -14,6 +14,7 @@ pub mod driver;
 pub mod follow;
 pub mod http;
 pub mod io;
+pub mod keep;
 pub mod lane;
 pub mod listen;
 pub mod load;
@@ -76,6 +77,8 @@ pub enum RunError {
     Socket(SocketError),
     /// Every address of the SDK listener failed.
     Listen(std_io::Error),
+    /// Another relay is running with the state folder.
+    State(disk::DiskError),
     /// A normal start, and no document for some slot.
     NoDocument(follow::Missing),
 }
@@ -85,6 +88,10 @@ impl std::fmt::Display for RunError {
         match self {
             RunError::Signals(error) => write!(formatter, "signals cannot be received: {error}"),
             RunError::Socket(error) => write!(formatter, "{error}"),
+            RunError::State(error) => write!(
+                formatter,
+                "{error}: give each relay a `state_dir` of its own"
+            ),
             RunError::Listen(error) => write!(formatter, "a socket cannot be used: {error}"),
             RunError::NoDocument(missing) => missing.fmt(formatter),
         }

@@ -46,17 +46,23 @@ pub struct Rig {
 impl Rig {
     /// A relay of the slots `c/e` and `c/f` without content, and the client key `secret`.
     pub fn new(limits: Limits) -> Rig {
-        Rig::watched(limits, Notify::default())
+        Rig::with(limits, Notify::default(), |_| {})
     }
 
     /// The same with a service manager.
     pub fn watched(limits: Limits, notify: Notify) -> Rig {
+        Rig::with(limits, notify, |_| {})
+    }
+
+    /// The same, with a configuration that is edited first.
+    pub fn with(limits: Limits, notify: Notify, edit: impl FnOnce(&mut Config)) -> Rig {
         let (clock, hands) = Clock::virtual_at(Wall::from_unix(1_800_000_000));
         let executor = Rc::new(LocalExecutor::new());
         let (log, lines) = Log::memory(clock.clone(), Format::Plain, &limits);
         let environment = Environment::default();
         // cannot fail: it is right there
-        let config = Config::parse(CONFIG, &environment, &limits).unwrap();
+        let mut config = Config::parse(CONFIG, &environment, &limits).unwrap();
+        edit(&mut config);
         let keys = vec![LoadedKey {
             id: config.client_keys[0].id.clone(),
             secret: (*b"secret").into(),
@@ -82,8 +88,10 @@ impl Rig {
             upstreams: None,
             problems: Vec::new(),
         };
+        let (disk, lane) = Disk::new(&limits);
+        executor.spawn(lane.run_here()).detach();
         let driver = Driver::new(Parts {
-            disk: Disk::new(&limits).0,
+            disk,
             limits,
             clock,
             log,

@@ -22,6 +22,7 @@ use super::clock::Clock;
 use super::disk::Disk;
 use super::driver::{Driver, Parts};
 use super::follow::{self, Follow};
+use super::keep;
 use super::load::Loaded;
 use super::log::Log;
 use super::notify::Notify;
@@ -93,8 +94,15 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     for problem in &loaded.problems {
         driver.log.error(format_args!("{problem}"));
     }
+    // What was kept comes before the seed, which replaces it only if it is news. A normal start
+    // serves none of it: clients get what an upstream holds from their first request on.
+    let purpose = match loaded.config.is_normal_start() {
+        true => keep::Use::Remember,
+        false => keep::Use::Serve,
+    };
+    keep::open(driver, purpose).await.map_err(RunError::State)?;
     if loaded.config.is_normal_start() {
-        first_content(driver).await?;
+        get_ready(driver).await?;
     } else {
         // A seed that cannot be used is noted where it is found; the relay waits for a better one.
         let _ = seed::read(driver).await;
@@ -121,7 +129,7 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     Ok(())
 }
 
-async fn first_content(driver: &Rc<Driver>) -> Result<(), RunError> {
+async fn get_ready(driver: &Rc<Driver>) -> Result<(), RunError> {
     let missing = follow::first_documents(driver).await;
     missing.map_err(RunError::NoDocument)?;
     Ok(())

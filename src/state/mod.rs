@@ -15,6 +15,7 @@ pub mod events;
 pub mod fanout;
 pub mod history;
 pub mod relay;
+pub mod saves;
 pub mod session;
 pub mod sessions;
 pub mod slab;

@@ -10,7 +10,7 @@
 //! those within one are let finish. Trip: SIGTERM. There is no way back.
 
 use crate::limits::Limits;
-use crate::model::SlotKey;
+use crate::model::{SlotIndex, SlotKey};
 use crate::time::{Duration, Instant};
 
 use super::access::{Access, TokenForm};
@@ -18,6 +18,7 @@ use super::counters::Counters;
 use super::deadlines::{self, Deadlines};
 use super::events::Events;
 use super::fanout::Fanout;
+use super::saves::Saves;
 use super::sessions::Sessions;
 use super::slab::Key;
 use super::slots::Slots;
@@ -35,6 +36,7 @@ pub enum Wake {
     Heartbeat,
     Seed,
     Clocks,
+    Save,
     Drain,
     Upstream,
 }
@@ -48,6 +50,8 @@ pub enum Due {
     LookAtSeed,
     /// Tell the sessions what both clocks show.
     CompareClocks,
+    /// Write what this slot holds to the state folder, and tell `saves` how that ended.
+    Save(SlotIndex),
     /// The drain window is over: leave, whoever is still there.
     Leave,
 }
@@ -64,6 +68,7 @@ pub struct Relay<P> {
     pub slots: Slots,
     /// Empty where there is no upstream.
     pub sessions: Sessions,
+    pub saves: Saves,
     pub fanout: Fanout<P>,
     pub access: Access,
     pub events: Events,
@@ -92,6 +97,7 @@ impl<P> Relay<P> {
             fanout: Fanout::new(slots.len(), limits),
             slots: Slots::new(slots, limits),
             sessions: Sessions::default(),
+            saves: Saves::new(limits),
             access: Access::new(form, limits),
             events: Events::counted_only(),
             deadlines: Deadlines::default(),
@@ -157,6 +163,12 @@ impl<P> Relay<P> {
             self.clocks_at = now + self.seed_interval;
             return Some(Due::CompareClocks);
         }
+        while let Some(index) = self.slots.poll_keep() {
+            self.saves.want(index);
+        }
+        if let Some(index) = self.saves.poll_save(now) {
+            return Some(Due::Save(index));
+        }
         match self.seed_at {
             Some(seed_at) if now >= seed_at => {
                 self.seed_at = Some(now + self.seed_interval);
@@ -181,7 +193,8 @@ impl<P> Relay<P> {
         let upstream = self.sessions.poll_timeout();
         let upstream = upstream.map(|(due, _)| (due, Wake::Upstream));
         let clocks = (!self.sessions.is_empty()).then_some((self.clocks_at, Wake::Clocks));
-        [heartbeat, deadline, seed, clocks, drain, upstream]
+        let save = self.saves.poll_timeout().map(|due| (due, Wake::Save));
+        [heartbeat, deadline, seed, clocks, save, drain, upstream]
             .into_iter()
             .flatten()
             .min_by_key(|(due, _)| *due)
@@ -205,7 +218,7 @@ impl<P> Relay<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{KeyIndex, SlotIndex};
+    use crate::model::KeyIndex;
     use crate::state::fanout::{Control, Kind, Next, Subscription};
 
     const START: Instant = Instant::from_micros(1_000_000);

@@ -30,6 +30,8 @@ pub struct Status {
     pub instance: Instance,
     /// Null without a configured seed.
     pub seed: Option<Seed>,
+    /// Null without a configured `state_dir`.
+    pub state_dir: Option<StateDir>,
     /// In the order of the configuration.
     pub slots: Vec<Slot>,
     pub connections: Connections,
@@ -89,6 +91,23 @@ pub struct Seed {
     pub problem_s: Option<u64>,
 }
 
+/// The folder in which what is served survives a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateDir {
+    /// Its path.
+    pub folder: String,
+    /// Why nothing is kept; null while all is.
+    pub problem: Option<String>,
+    /// For how long.
+    pub problem_s: Option<u64>,
+    /// Seconds since something was last written; null while nothing had to be.
+    pub saved_s: Option<u64>,
+    /// Slots whose newest content is not written yet.
+    pub waiting: usize,
+    /// Files that could not be used at the start, and were set aside under these names.
+    pub bad_files: Vec<String>,
+}
+
 /// One collection in one environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slot {
@@ -99,6 +118,10 @@ pub struct Slot {
     pub clients: Clients,
     /// Why the newest offer was refused; null once a good one came.
     pub last_error: Option<LastError>,
+    /// A good seed lies there and is not served, because what is served counts more.
+    pub superseded: Option<SupersededSeed>,
+    /// How often a backup offered what is known to be older.
+    pub stale_refused: u64,
 }
 
 /// What a slot serves.
@@ -121,6 +144,15 @@ pub struct Served {
     pub bytes: u64,
     /// Rollout percentages that the relay filled in.
     pub rollouts_filled: u32,
+}
+
+/// A seed that waits for nothing: only one with a change in it would be news.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SupersededSeed {
+    /// SHA-256 of its canonical content, in hex.
+    pub digest: String,
+    /// Seconds since it was first found.
+    pub since_s: u64,
 }
 
 /// Clients of one slot that are connected now.
@@ -218,6 +250,7 @@ impl Status {
         }
         problems.extend(self.seed.as_ref().and_then(Seed::complaint));
         problems.extend(self.slots.iter().filter_map(Slot::complaint));
+        problems.extend(self.state_dir.as_ref().and_then(StateDir::complaint));
         problems.append(&mut self.problems);
         self.ready = self.slots.iter().all(|slot| slot.serves.is_some());
         self.problems = problems;
@@ -236,6 +269,31 @@ impl Seed {
         let age = age_in_words(self.problem_s.unwrap_or(0));
         Some(format!(
             "the seed has been unusable for {age}, what is served stays: {problem}"
+        ))
+    }
+}
+
+impl StateDir {
+    /// Short enough for a table: `/var/lib/staffetta, written 12 min ago`.
+    pub fn in_words(&self) -> String {
+        let written = match (&self.problem, self.saved_s) {
+            (Some(_), _) => "not kept".to_owned(),
+            (None, Some(saved_s)) => format!("written {} ago", age_in_words(saved_s)),
+            (None, None) => "nothing to write so far".to_owned(),
+        };
+        let aside = match self.bad_files.len() {
+            0 => String::new(),
+            1 => "; 1 unusable file set aside".to_owned(),
+            count => format!("; {count} unusable files set aside"),
+        };
+        format!("{}, {written}{aside}", self.folder)
+    }
+
+    fn complaint(&self) -> Option<String> {
+        let problem = self.problem.as_ref()?;
+        let age = age_in_words(self.problem_s.unwrap_or(0));
+        Some(format!(
+            "the state has not been kept for {age}, a restart begins with the seed: {problem}"
         ))
     }
 }
@@ -359,6 +417,14 @@ pub(crate) fn sample() -> Status {
             problem: None,
             problem_s: None,
         }),
+        state_dir: Some(StateDir {
+            folder: "/var/lib/staffetta".into(),
+            problem: None,
+            problem_s: None,
+            saved_s: Some(754),
+            waiting: 0,
+            bad_files: Vec::new(),
+        }),
         slots: vec![Slot {
             slot: "inventory/dev".into(),
             serves: Some(served),
@@ -368,6 +434,8 @@ pub(crate) fn sample() -> Status {
                 ..Clients::default()
             },
             last_error: None,
+            superseded: None,
+            stale_refused: 0,
         }],
         connections: Connections {
             sdk: 3,
@@ -435,6 +503,9 @@ mod tests {
         status.state = Phase::Draining;
         status.seed.as_mut().unwrap().problem = Some("/s: no such file".into());
         status.seed.as_mut().unwrap().problem_s = Some(3_700);
+        let state_dir = status.state_dir.as_mut().unwrap();
+        state_dir.problem = Some("cannot write /v: full".into());
+        state_dir.problem_s = Some(7);
         status.problems = vec!["admin token: /t: is empty".into()];
         let status = status.judged();
         assert!(!status.ready);
@@ -448,6 +519,8 @@ mod tests {
                  feature `x`: no `type`",
                 "slot payments/dev has refused the seed for 1 min, it serves nothing: \
                  not in the seed",
+                "the state has not been kept for 7 s, a restart begins with the seed: \
+                 cannot write /v: full",
                 "admin token: /t: is empty",
             ]
         );

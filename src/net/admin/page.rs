@@ -190,6 +190,9 @@ fn facts(status: &Status) -> Vec<(&'static str, String)> {
         }
         None => facts.push(("Seed file", "none configured".to_owned())),
     }
+    if let Some(state_dir) = &status.state_dir {
+        facts.push(("State folder", state_dir.in_words()));
+    }
     let (open, keys) = (&status.connections, &status.keys);
     let mut connections = format!("{} of {}", open.sdk, open.limit);
     if open.lobby > 0 {

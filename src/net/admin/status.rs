@@ -42,6 +42,7 @@ pub fn collect(driver: &Driver) -> Status {
             region: instance.region.as_ref().map(ToString::to_string),
         },
         seed: seed(driver, &loaded, now),
+        state_dir: state_dir(driver, &loaded, state.saves.waiting(), now),
         slots: slots
             .map(|(index, slot)| self::slot(slot, state.fanout.gauges(index), now))
             .collect(),
@@ -90,6 +91,25 @@ fn seed(driver: &Driver, loaded: &Loaded, now: Instant) -> Option<status::Seed> 
     })
 }
 
+fn state_dir(
+    driver: &Driver,
+    loaded: &Loaded,
+    waiting: usize,
+    now: Instant,
+) -> Option<status::StateDir> {
+    let folder = loaded.config.state_dir.as_ref()?;
+    let keep = driver.keep.borrow();
+    let problem = keep.problem.as_ref();
+    Some(status::StateDir {
+        folder: folder.display().to_string(),
+        problem: problem.map(|(problem, _)| problem.clone()),
+        problem_s: problem.map(|(_, since)| (now - *since).as_secs()),
+        saved_s: keep.saved_at.map(|at| (now - at).as_secs()),
+        waiting,
+        bad_files: keep.bad_files.clone(),
+    })
+}
+
 fn slot(slot: &Slot, gauges: Gauges, now: Instant) -> status::Slot {
     let mut clients = status::Clients::default();
     for (kind, count) in Kind::ALL.into_iter().zip(gauges) {
@@ -109,6 +129,11 @@ fn slot(slot: &Slot, gauges: Gauges, now: Instant) -> status::Slot {
             since_s: (now - refusal.since).as_secs(),
             times: refusal.times,
         }),
+        superseded: slot.superseded.map(|seed| status::SupersededSeed {
+            digest: seed.digest.to_string(),
+            since_s: (now - seed.since).as_secs(),
+        }),
+        stale_refused: slot.stale,
     }
 }
 

@@ -1,0 +1,168 @@
+//! When what a slot holds is written to the state folder.
+//!
+//! Policy: at once, one slot at a time. A slot that changes while it waits or is being written is
+//! written once more, with what it holds by then; nothing queues but the wish. After a failure the
+//! disk is left alone for a while that doubles up to a bound, and then one write finds out whether
+//! the outage is over. What is served never depends on any of it.
+//!
+//! Trip: a failed write. Recovery: one that works, after which all that waits follows at once.
+
+use std::collections::BTreeSet;
+
+use crate::limits::Limits;
+use crate::model::SlotIndex;
+use crate::time::{Duration, Instant};
+
+/// The writes that are due. Off until there is a folder to write to.
+#[derive(Clone, Debug)]
+pub struct Saves {
+    is_on: bool,
+    wanted: BTreeSet<SlotIndex>,
+    writing: Option<SlotIndex>,
+    /// Failures since the last write that worked.
+    failures: u32,
+    retry_at: Option<Instant>,
+    retry_first: Duration,
+    retry_max: Duration,
+}
+
+impl Saves {
+    /// No folder yet.
+    pub fn new(limits: &Limits) -> Saves {
+        Saves {
+            is_on: false,
+            wanted: BTreeSet::new(),
+            writing: None,
+            failures: 0,
+            retry_at: None,
+            retry_first: limits.save_retry_first,
+            retry_max: limits.save_retry_max,
+        }
+    }
+
+    /// There is a folder to write to.
+    pub fn enable(&mut self) {
+        self.is_on = true;
+    }
+
+    /// Whether something waits that the next moments may write: an end is worth waiting for that.
+    pub fn is_busy(&self) -> bool {
+        self.writing.is_some() || (self.failures == 0 && !self.wanted.is_empty())
+    }
+
+    /// Slots that wait.
+    pub fn waiting(&self) -> usize {
+        self.wanted.len()
+    }
+
+    /// A slot has something to keep. Without a folder it is forgotten.
+    ///
+    /// Bounded by O(log n).
+    pub fn want(&mut self, index: SlotIndex) {
+        if self.is_on {
+            self.wanted.insert(index);
+        }
+    }
+
+    /// A write has ended.
+    ///
+    /// Bounded by O(log n).
+    pub fn handle_saved(&mut self, index: SlotIndex, is_kept: bool, now: Instant) {
+        self.writing = None;
+        if is_kept {
+            self.failures = 0;
+            self.retry_at = None;
+            return;
+        }
+        self.wanted.insert(index);
+        let doubled = 1u32.checked_shl(self.failures).unwrap_or(u32::MAX);
+        let pause = self.retry_first.saturating_mul(doubled);
+        self.failures = self.failures.saturating_add(1);
+        self.retry_at = Some(now + pause.min(self.retry_max));
+    }
+
+    /// The slot to write now, if any; the next one once its write has ended.
+    ///
+    /// Bounded by O(log n).
+    pub fn poll_save(&mut self, now: Instant) -> Option<SlotIndex> {
+        let must_wait = self.retry_at.is_some_and(|at| now < at);
+        if self.writing.is_some() || must_wait {
+            return None;
+        }
+        self.writing = self.wanted.pop_first();
+        self.writing
+    }
+
+    /// When to ask again, if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let waits = self.writing.is_none() && !self.wanted.is_empty();
+        self.retry_at.filter(|_| waits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Instant = Instant::from_micros(1_000_000);
+    const FIRST: SlotIndex = SlotIndex(0);
+    const SECOND: SlotIndex = SlotIndex(1);
+
+    fn saves() -> Saves {
+        let mut saves = Saves::new(&Limits::PRODUCTION);
+        saves.enable();
+        saves
+    }
+
+    #[test]
+    fn without_a_folder_nothing_is_written() {
+        let mut saves = Saves::new(&Limits::PRODUCTION);
+        saves.want(FIRST);
+        assert!(!saves.is_busy());
+        assert_eq!(saves.poll_save(START), None);
+    }
+
+    #[test]
+    fn a_slot_that_changes_while_it_is_written_is_written_once_more() {
+        let mut saves = saves();
+        saves.want(FIRST);
+        assert_eq!(saves.poll_save(START), Some(FIRST));
+        saves.want(FIRST);
+        saves.want(FIRST);
+        assert_eq!(saves.poll_save(START), None, "one at a time");
+        saves.handle_saved(FIRST, true, START);
+        assert_eq!(saves.poll_save(START), Some(FIRST));
+        saves.handle_saved(FIRST, true, START);
+        assert_eq!(saves.poll_save(START), None);
+        assert!(!saves.is_busy() && saves.poll_timeout().is_none());
+    }
+
+    #[test]
+    fn an_outage_is_probed_ever_less_often_and_no_slot_is_forgotten() {
+        let limits = Limits::PRODUCTION;
+        let mut saves = saves();
+        saves.want(FIRST);
+        saves.want(SECOND);
+        let (mut now, mut pauses) = (START, Vec::new());
+        for _ in 0..40 {
+            assert_eq!(saves.poll_save(now), Some(FIRST));
+            assert_eq!(
+                saves.poll_timeout(),
+                None,
+                "nothing to wait for but the disk"
+            );
+            saves.handle_saved(FIRST, false, now);
+            assert!(!saves.is_busy());
+            let next = saves.poll_timeout().unwrap();
+            assert_eq!(saves.poll_save(now), None);
+            pauses.push(next - now);
+            now = next;
+        }
+        assert_eq!(pauses[0], limits.save_retry_first);
+        assert_eq!(pauses[1], limits.save_retry_first * 2);
+        assert_eq!(pauses[39], limits.save_retry_max);
+        assert_eq!(saves.poll_save(now), Some(FIRST));
+        saves.handle_saved(FIRST, true, now);
+        assert_eq!(saves.poll_save(now), Some(SECOND), "at once");
+    }
+}
