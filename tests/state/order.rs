@@ -1,0 +1,116 @@
+//! The system calls of a write, in the order that survives a power cut; and calls that fail.
+//!
+//! `strace` watches the program that ships. Where it is missing, or may not watch, the tests say so
+//! and check nothing; the order is also held by the model beside the code.
+
+use crate::harness::PATIENCE;
+use crate::harness::relay::Relay;
+use crate::harness::site::Site;
+use crate::site::{document, marker, seed, site, wait_kept};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// A command that runs another one, keeps its process id, and does `what`; none without `strace`.
+fn strace(site: &Site, what: &[&str]) -> Option<Vec<OsString>> {
+    let path = "/usr/bin/strace";
+    let mut probe = Command::new(path);
+    let probe = probe.args(["-D", "-o", "/dev/null", "/bin/true"]);
+    let works = probe.stderr(Stdio::null()).status();
+    if !works.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: {path} is missing or may not watch: install strace");
+        return None;
+    }
+    let mut words: Vec<OsString> = [path, "-D", "-f", "-q", "-y", "-o"]
+        .map(Into::into)
+        .to_vec();
+    words.push(site.scratch.path("calls").into());
+    words.extend(what.iter().map(OsString::from));
+    words.push("--".into());
+    Some(words)
+}
+
+/// What `strace` wrote about a process that has ended.
+fn calls(site: &Site) -> String {
+    let patience = Instant::now() + PATIENCE;
+    loop {
+        let text = fs::read_to_string(site.scratch.path("calls")).expect("strace writes");
+        if text.contains("+++ exited with 0 +++") {
+            return text;
+        }
+        assert!(Instant::now() < patience, "strace does not end:\n{text}");
+        std::thread::yield_now();
+    }
+}
+
+/// The call and what it is about, of a line that concerns the state folder.
+fn step(line: &str) -> Option<&'static str> {
+    let call = line.split_once(' ')?.1.trim_start();
+    let of = |name: &str, about: &str| call.starts_with(name) && call.contains(about);
+    let steps = [
+        (
+            "create",
+            of("open", "O_CREAT") && call.contains(".c@e.slot.staffetta-tmp"),
+        ),
+        ("write", of("write(", ".c@e.slot.staffetta-tmp>")),
+        ("sync", of("fsync(", ".c@e.slot.staffetta-tmp>")),
+        (
+            "rename",
+            of("rename", ".c@e.slot.staffetta-tmp\"") && call.contains("/c@e.slot\""),
+        ),
+        ("sync folder", of("fsync(", "/state/live>")),
+        ("sync above", of("fsync(", "/state>")),
+    ];
+    steps
+        .into_iter()
+        .find_map(|(name, is_it)| is_it.then_some(name))
+}
+
+#[test]
+fn a_write_is_synced_renamed_and_its_folder_synced() {
+    let site = site("order");
+    let calls_of = "-etrace=?open,openat,write,fsync,rename,renameat,renameat2";
+    let Some(through) = strace(&site, &[calls_of]) else {
+        return;
+    };
+    let relay = Relay::start_through(&site, &through);
+    wait_kept(&relay, 1);
+    site.replace_seed(&seed(1).to_string());
+    assert_eq!(relay.reload().0, 200);
+    wait_kept(&relay, 2);
+    relay.stop();
+    let text = calls(&site);
+    let mut steps: Vec<&str> = text.lines().filter_map(step).collect();
+    // One write may take several calls.
+    steps.dedup();
+    let write = ["create", "write", "sync", "rename", "sync folder"];
+    let expected = [&["sync above"][..], &write, &write].concat();
+    assert_eq!(steps, expected, "{text}");
+}
+
+#[test]
+fn a_disk_whose_syncs_fail_costs_one_line() {
+    for error in ["EIO", "ENOSPC", "EROFS"] {
+        let site = site("failing");
+        // The first is that of the folder itself, before anything is kept.
+        let inject = format!("-einject=fsync:error={error}:when=2+");
+        let Some(through) = strace(&site, &["-etrace=fsync", &inject]) else {
+            return;
+        };
+        let relay = Relay::start_through(&site, &through);
+        relay.log.wait_for("the state is not kept");
+        site.replace_seed(&seed(1).to_string());
+        assert_eq!(relay.reload().0, 200);
+        let (_, found) = document(relay.address).expect("a document");
+        assert_eq!(marker(&found), 1);
+        let (_, status) = relay.ask("GET /status");
+        let status: Value = serde_json::from_str(&status).expect("a status document");
+        let told = status["problems"].to_string();
+        assert!(told.contains("the state has not been kept"), "{told}");
+        assert_eq!(status["ready"], true);
+        assert_eq!(relay.log.all().matches("the state is not kept").count(), 1);
+        relay.stop();
+    }
+}
