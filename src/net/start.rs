@@ -13,6 +13,7 @@ use smol::LocalExecutor;
 
 use crate::config::{Config, Listen};
 use crate::limits::Limits;
+use crate::model::SlotIndex;
 use crate::state::access::TokenForm;
 use crate::state::relay::Relay;
 use crate::state::sessions::Sessions;
@@ -102,7 +103,7 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     };
     keep::open(driver, purpose).await.map_err(RunError::State)?;
     if loaded.config.is_normal_start() {
-        get_ready(driver).await?;
+        first_content(driver).await?;
     } else {
         // A seed that cannot be used is noted where it is found; the relay waits for a better one.
         let _ = seed::read(driver).await;
@@ -129,10 +130,22 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     Ok(())
 }
 
-async fn get_ready(driver: &Rc<Driver>) -> Result<(), RunError> {
+/// The upstream comes first. The seed is only taken note of: what an upstream says now is newer.
+async fn first_content(driver: &Rc<Driver>) -> Result<(), RunError> {
     let missing = follow::first_documents(driver).await;
     missing.map_err(RunError::NoDocument)?;
+    set_following(driver, true);
+    let _ = seed::read(driver).await;
+    set_following(driver, false);
     Ok(())
+}
+
+fn set_following(driver: &Driver, is_following: bool) {
+    let mut state = driver.state.borrow_mut();
+    let slots: Vec<SlotIndex> = state.slots.iter().map(|(slot, _)| slot).collect();
+    for slot in slots {
+        state.slots.set_following(slot, is_following);
+    }
 }
 
 /// The sockets to serve: those that were passed in, else those of the configuration.
