@@ -98,11 +98,8 @@ impl Session {
             self.follow(other, now);
         } else if !self.links[other as usize].is_dialing() {
             let was_open = matches!(ended, Ended::Open(_));
-            let failed = self.links[other as usize].failed;
-            if !self
-                .seek
-                .turn(lost, was_open, failed, &mut self.random, now)
-            {
+            let other = &self.links[other as usize];
+            if !self.seek.turn(lost, was_open, other, &mut self.random, now) {
                 self.notes.all_down(loss);
             }
         }

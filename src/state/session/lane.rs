@@ -104,9 +104,10 @@ impl Lane {
         self.hold[role as usize] = until;
     }
 
-    /// Whether the content is being fetched or should be.
+    /// Whether the content is being fetched or should be, be it that a retry waits.
     pub(super) fn is_wanted(&self, now: Instant) -> bool {
-        self.flight.is_some() || self.due.is_some_and(|due| due <= now)
+        let is_due = self.due.is_some_and(|due| due <= now);
+        is_due || self.flight.is_some() || self.failure.is_some()
     }
 
     /// The content is worth asking for, as soon as the lane is free.

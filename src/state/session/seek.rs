@@ -52,18 +52,21 @@ impl Seek {
         self.at = now;
     }
 
-    /// `lost` has ended, as a link or before it was one; the other failed last at `failed`, if at
-    /// all. Returns whether the other is dialled at once.
+    /// `lost` has ended, as a link or before it was one. Returns whether the other is dialled at
+    /// once: if it may be, and did not fail just now itself.
     pub(super) fn turn(
         &mut self,
         lost: Role,
         was_open: bool,
-        failed: Option<Instant>,
+        other: &Link,
         random: &mut Rng,
         now: Instant,
     ) -> bool {
-        let is_fresh = failed.is_none_or(|failed| was_open && failed + self.delay <= now);
-        if self.has_backup && is_fresh {
+        let is_fresh = match other.failed {
+            None => was_open || self.backoff.attempts() == 0,
+            Some(failed) => was_open && failed + self.delay <= now,
+        };
+        if self.has_backup && is_fresh && other.not_before <= now {
             self.hurry(lost.other(), now);
             return true;
         }

@@ -482,6 +482,21 @@ fn a_dead_day_costs_at_most_three_hundred_dials() {
 }
 
 #[test]
+fn a_primary_that_may_not_be_dialled_is_no_reason_to_dial_the_backup_again_at_once() {
+    let mut rig = Rig::on_primary();
+    rig.wait(secs(100), false);
+    rig.lose(Role::Primary, Loss::Denied);
+    rig.open(Role::Backup);
+    rig.fetch_all();
+    // It held for long: nothing is held against the primary but that it refused the key.
+    rig.session.links[Role::Primary as usize].not_before = rig.now + secs(1000);
+    rig.wait(secs(100), false);
+    assert!(!has_dial(&rig.lose(Role::Backup, Loss::Closed)));
+    rig.wait(secs(5), false);
+    assert!(!has_dial(&rig.lose(Role::Backup, Loss::Closed)));
+}
+
+#[test]
 fn two_upstreams_that_accept_and_drop_are_not_dialled_without_end() {
     let mut rig = Rig::new(true);
     let end = rig.now + secs(3600);
