@@ -10,13 +10,19 @@
 //! not come, and the gauges are the real numbers.
 
 mod client;
+mod failover;
+mod upstream;
 mod world;
 
+use failover::Failover;
 use world::World;
 
 /// Worlds that run in plain text, and over TLS (a handshake costs a millisecond in a test build).
 const PLAIN_SEEDS: u64 = 3_000;
 const TLS_SEEDS: u64 = 150;
+/// Sessions between two upstreams that fail for some minutes, and for a day.
+const FAILOVER_SEEDS: u64 = 1_500;
+const DEAD_DAY_SEEDS: u64 = 60;
 
 fn seeds(count: u64) -> Vec<u64> {
     match std::env::var("SIM_SEED")
@@ -55,5 +61,19 @@ fn a_task_that_is_cancelled_anywhere_leaves_nothing_behind() {
 fn a_client_that_takes_nothing_is_reset_and_the_others_are_not() {
     for seed in seeds(200) {
         World::new(seed, false).stall();
+    }
+}
+
+#[test]
+fn a_session_comes_back_to_the_primary_with_the_newest_document() {
+    for seed in seeds(FAILOVER_SEEDS) {
+        Failover::new(seed, seed % 5 != 0).run();
+    }
+}
+
+#[test]
+fn a_dead_day_costs_three_hundred_dials_at_most() {
+    for seed in seeds(DEAD_DAY_SEEDS) {
+        Failover::new(seed, seed % 3 != 0).dead_day(seed % 2 == 0);
     }
 }
