@@ -18,6 +18,7 @@ mod json;
 mod keep;
 mod relay;
 mod seed;
+mod session;
 mod slots;
 mod tree;
 mod upstream;
@@ -83,4 +84,5 @@ pub const TARGETS: &[Target] = &[
     target("state_events", events::queue, &[]),
     target("state_slots", slots::slots, &[]),
     target("state_relay", relay::relay, &[]),
+    target("state_session", session::session, &[]),
 ];
