@@ -4,6 +4,9 @@
 //! slot, which version of which snapshot, where it came from, and why something was turned away.
 //! No rules live here, except what makes a value of one of these types valid.
 
+pub mod casing;
+pub mod proxy;
+
 use bytes::Bytes;
 use std::fmt;
 
