@@ -7,6 +7,7 @@
 //!
 //! Read `http` first: it is what stands between a hostile network and everything else.
 
+pub mod affinity;
 pub mod cors;
 pub mod difference;
 pub mod document;
