@@ -24,6 +24,7 @@ pub mod path;
 pub mod percent;
 pub mod publication;
 pub mod reject;
+pub mod route;
 pub mod seed;
 pub mod sse;
 pub mod status;
