@@ -12,6 +12,7 @@ pub mod cors;
 pub mod difference;
 pub mod document;
 pub mod events;
+pub mod forward;
 pub mod frame;
 pub mod gzip;
 pub mod http;
