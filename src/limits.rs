@@ -270,6 +270,24 @@ pub struct Limits {
     pub ca_file_bytes_max: usize,
     /// Upstream hosts whose TLS sessions are resumed: the two of each upstream.
     pub tls_hosts_max: usize,
+
+    // Reverse proxy.
+    /// Routes: each is tried for a request that no earlier one takes.
+    pub routes_max: usize,
+    /// Clusters, as many as routes can tell apart on a gateway.
+    pub clusters_max: usize,
+    /// Destinations of one cluster: a choice looks at each.
+    pub destinations_max: usize,
+    /// Entries of a list or of metadata within a route or a cluster.
+    pub proxy_entries_max: usize,
+    /// A cluster's `ActivityTimeout` where the config says nothing; YARP's own.
+    pub activity_timeout: Duration,
+    /// Health probes under way at once: each costs a connection and a deadline.
+    pub probes_max: usize,
+    /// Least interval between two probes of one destination: a typing error must not make a flood.
+    pub probe_interval_min: Duration,
+    /// How long a failed request counts against its destination; YARP's own.
+    pub failure_window: Duration,
 }
 
 const _: () = {
@@ -395,6 +413,14 @@ impl Limits {
         token_lifetime_max: Duration::from_secs(86_400),
         ca_file_bytes_max: 2 * MIB,
         tls_hosts_max: 4,
+        routes_max: 256,
+        clusters_max: 64,
+        destinations_max: 64,
+        proxy_entries_max: 64,
+        activity_timeout: Duration::from_secs(100),
+        probes_max: 16,
+        probe_interval_min: Duration::from_secs(1),
+        failure_window: Duration::from_secs(60),
     };
 }
 

@@ -11,6 +11,7 @@ pub mod access;
 pub mod backoff;
 pub mod counters;
 pub mod deadlines;
+pub mod destinations;
 pub mod events;
 pub mod fanout;
 pub mod history;
