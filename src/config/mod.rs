@@ -22,6 +22,7 @@ mod secret;
 mod section;
 #[cfg(test)]
 mod tests;
+pub mod timespan;
 mod tree;
 mod upstream;
 mod values;
