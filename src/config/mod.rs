@@ -18,6 +18,7 @@ mod nearest;
 mod parse;
 mod pattern;
 mod proxy;
+mod relaxed;
 mod secret;
 mod section;
 #[cfg(test)]

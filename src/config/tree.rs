@@ -4,6 +4,7 @@
 //! report them with their path. Only ever built from a configuration file, whose size is bounded by
 //! `Limits::config_bytes_max`; documents never come here.
 
+use super::relaxed;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
@@ -11,11 +12,11 @@ use std::fmt;
 #[derive(Debug)]
 pub enum Node {
     Null,
-    Bool,
+    Bool(bool),
     /// A whole number from 0.
     Whole(u64),
-    /// Any other number; no key takes one.
-    Number,
+    /// Any other number, as text; only `ReverseProxy` takes one.
+    Number(String),
     Text(String),
     List(Vec<Node>),
     Map(Vec<(String, Node)>),
@@ -26,9 +27,9 @@ impl Node {
     pub fn kind(&self) -> &'static str {
         match self {
             Node::Null => "null",
-            Node::Bool => "true or false",
+            Node::Bool(_) => "true or false",
             Node::Whole(_) => "a number",
-            Node::Number => "a negative or fractional number",
+            Node::Number(_) => "a negative or fractional number",
             Node::Text(_) => "text",
             Node::List(_) => "a list",
             Node::Map(_) => "an object",
@@ -36,9 +37,11 @@ impl Node {
     }
 }
 
-/// Reads a whole file. A byte order mark in front is let pass, as Windows editors leave it.
+/// Reads a whole file, comments and trailing commas let pass. A byte order mark in front is let
+/// pass too, as Windows editors leave it.
 pub fn parse(text: &[u8]) -> Result<Node, serde_json::Error> {
-    serde_json::from_slice(text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text))
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    serde_json::from_slice(&relaxed::plain(text))
 }
 
 impl<'de> Deserialize<'de> for Node {
@@ -60,20 +63,20 @@ impl<'de> Visitor<'de> for NodeVisitor {
         Ok(Node::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
-        Ok(Node::Bool)
+    fn visit_bool<E>(self, flag: bool) -> Result<Node, E> {
+        Ok(Node::Bool(flag))
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Node, E> {
         Ok(Node::Whole(number))
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
-        Ok(Node::Number)
+    fn visit_i64<E>(self, number: i64) -> Result<Node, E> {
+        Ok(Node::Number(number.to_string()))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
-        Ok(Node::Number)
+    fn visit_f64<E>(self, number: f64) -> Result<Node, E> {
+        Ok(Node::Number(number.to_string()))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Node, E> {
