@@ -11,13 +11,13 @@ use super::{ClientKey, SecretSource, SlotPattern};
 use crate::model::SlotKey;
 
 impl Reader<'_> {
-    /// The configured slots, in order.
-    pub fn slots(&mut self, root: &mut Section<'_>) -> Vec<SlotKey> {
+    /// The configured slots, in order. A relay that only goes before others has none.
+    pub fn slots(&mut self, root: &mut Section<'_>, may_be_none: bool) -> Vec<SlotKey> {
         let Some(place) = root.require("slots", &mut self.mistakes) else {
             return Vec::new();
         };
         let places = place.list(&mut self.mistakes, self.limits.slots_max);
-        if places.as_ref().is_some_and(Vec::is_empty) {
+        if places.as_ref().is_some_and(Vec::is_empty) && !may_be_none {
             let instead = "name at least one collection and environment";
             self.mistakes.error(&place.path, Problem::Empty { instead });
         }
@@ -81,7 +81,7 @@ impl Reader<'_> {
             }
             found.push((path, key));
         }
-        if found.is_empty() {
+        if found.is_empty() && !slots.is_empty() {
             self.mistakes
                 .warning("$.client_keys", Concern::NoClientKeys);
         }

@@ -4,6 +4,7 @@
 //! lines on a gateway without a manual at hand, so each must be enough by itself. Values of secrets
 //! are never part of a message.
 
+use super::reverse::{ReverseConcern, ReverseProblem};
 use std::fmt;
 
 /// One mistake of the operator: the relay does not start (exit code 78) or keeps what it has.
@@ -93,6 +94,8 @@ pub enum Problem {
     UnknownVariable,
     /// `start: normal` where there is nothing to start from.
     NormalWithoutUpstream,
+    /// What only `ReverseProxy` can have wrong.
+    Reverse(ReverseProblem),
 }
 
 impl fmt::Display for Problem {
@@ -159,6 +162,7 @@ impl fmt::Display for Problem {
                 "a normal start fetches from an upstream, and there is none: add `upstream`, or \
                  use `auto` or `fast`",
             ),
+            Problem::Reverse(problem) => problem.fmt(f),
         }
     }
 }
@@ -184,6 +188,8 @@ pub enum Concern {
     NothingKept,
     /// A spool that nobody empties.
     NobodyToReportTo,
+    /// What only `ReverseProxy` can leave in doubt.
+    Reverse(ReverseConcern),
 }
 
 impl fmt::Display for Concern {
@@ -215,6 +221,7 @@ impl fmt::Display for Concern {
             Concern::NobodyToReportTo => {
                 "there is no upstream to deliver to: usage and analytics are only counted"
             }
+            Concern::Reverse(concern) => concern.as_str(),
         })
     }
 }

@@ -19,6 +19,7 @@ mod parse;
 mod pattern;
 mod proxy;
 mod relaxed;
+mod reverse;
 mod secret;
 mod section;
 #[cfg(test)]
@@ -33,10 +34,12 @@ pub use error::{Concern, ConfigError, ConfigWarning, Problem};
 pub use nearest::nearest;
 pub use pattern::SlotPattern;
 pub use proxy::Proxy;
+pub use reverse::{ReverseConcern, ReverseProblem};
 pub use secret::{Secret, SecretSource};
 pub use upstream::{Events, UpstreamConfig, Upstreams};
 
 use crate::limits::Limits;
+use crate::model::proxy::ReverseProxy;
 use crate::model::{Id, SlotKey};
 use crate::time::Duration;
 use std::net::SocketAddr;
@@ -58,7 +61,7 @@ pub struct Config {
     pub instance: Instance,
     /// May be empty, which is warned about.
     pub client_keys: Vec<ClientKey>,
-    /// In the order of the file, without repeats. Not empty.
+    /// In the order of the file, without repeats. Empty only where there is a reverse proxy.
     pub slots: Vec<SlotKey>,
     /// `None` = an isolated site.
     pub upstream: Option<Upstreams>,
@@ -66,6 +69,8 @@ pub struct Config {
     pub limits: ConfiguredLimits,
     pub log: Log,
     pub connect: Connect,
+    /// `None` = other paths are answered 404.
+    pub reverse_proxy: Option<ReverseProxy>,
     /// What loads and may not be meant.
     pub warnings: Vec<ConfigWarning>,
 }

@@ -11,7 +11,7 @@ use super::*;
 use std::net::{Ipv6Addr, SocketAddr};
 
 /// Keys of the whole file that later versions know.
-const LATER: [&str; 2] = ["ReverseProxy", "region"];
+const LATER: [&str; 1] = ["region"];
 const PORT_DEFAULT: u16 = 7070;
 
 /// Reads a whole file; `Config::parse` says the rest.
@@ -82,7 +82,9 @@ impl Reader<'_> {
         let instance = root
             .require("instance", &mut self.mistakes)
             .and_then(|place| self.instance(place));
-        let slots = self.slots(&mut root);
+        let reverse_proxy = root.take_of_any_case("ReverseProxy");
+        let reverse_proxy = reverse_proxy.map(|place| self.reverse_proxy(place, tls.is_some()));
+        let slots = self.slots(&mut root, reverse_proxy.is_some());
         let guid = instance.as_ref().map(|instance| &instance.guid);
         let upstream = upstream.map(|place| self.upstreams(place, guid));
         let events = root.take("events");
@@ -96,6 +98,7 @@ impl Reader<'_> {
         root.finish(&mut self.mistakes);
         self.same_addresses(listen.as_deref(), admin.as_ref());
         match (seed.is_some(), has_upstream) {
+            (false, false) if slots.is_empty() => {}
             (false, false) => self.mistakes.warning("$.seed", Concern::NoSource),
             (_, true) if state_dir.is_none() => {
                 self.mistakes.warning("$.state_dir", Concern::NothingKept);
@@ -124,6 +127,7 @@ impl Reader<'_> {
             limits: configured.unwrap_or(self.limits_default()),
             log: log.unwrap_or(LOG_DEFAULT),
             connect: connect.unwrap_or_default(),
+            reverse_proxy: reverse_proxy.flatten(),
             warnings: Vec::new(),
         })
     }

@@ -7,6 +7,7 @@
 use super::error::{Concern, ConfigError, ConfigWarning, Problem};
 use super::nearest::nearest;
 use super::tree::Node;
+use crate::model::casing;
 
 /// All that was found so far.
 #[derive(Default)]
@@ -103,6 +104,15 @@ impl<'t> Place<'t> {
 
     /// The keys of an object.
     pub fn section(self, mistakes: &mut Mistakes) -> Option<Section<'t>> {
+        self.keys(mistakes, false)
+    }
+
+    /// The keys of an object, in any case of letters.
+    pub fn section_of_any_case(self, mistakes: &mut Mistakes) -> Option<Section<'t>> {
+        self.keys(mistakes, true)
+    }
+
+    fn keys(self, mistakes: &mut Mistakes, of_any_case: bool) -> Option<Section<'t>> {
         let Node::Map(entries) = self.node else {
             mistakes.error(&self.path, self.wrong_type("an object"));
             return None;
@@ -111,9 +121,14 @@ impl<'t> Place<'t> {
             path: self.path,
             entries: Vec::new(),
             known: Vec::new(),
+            of_any_case,
         };
         for (key, node) in entries {
-            if section.entries.iter().any(|(seen, _)| *seen == key) {
+            if section
+                .entries
+                .iter()
+                .any(|(seen, _)| section.is(seen, key))
+            {
                 mistakes.error(&section.path_of(key), Problem::DuplicateKey);
             } else {
                 section.entries.push((key, node));
@@ -129,6 +144,7 @@ pub struct Section<'t> {
     /// What was not asked for yet.
     entries: Vec<(&'t str, &'t Node)>,
     known: Vec<&'static str>,
+    of_any_case: bool,
 }
 
 impl<'t> Section<'t> {
@@ -141,13 +157,28 @@ impl<'t> Section<'t> {
         }
     }
 
+    fn is(&self, name: &str, key: &str) -> bool {
+        name == key || (self.of_any_case && casing::same(name, key))
+    }
+
     /// The value of `key`, which thereby is known.
     pub fn take(&mut self, key: &'static str) -> Option<Place<'t>> {
         self.known.push(key);
-        let index = self.entries.iter().position(|(name, _)| *name == key)?;
+        let index = self
+            .entries
+            .iter()
+            .position(|(name, _)| self.is(name, key))?;
         let (name, node) = self.entries.remove(index);
         let path = self.path_of(name);
         Some(Place { path, node })
+    }
+
+    /// The value of `key` in any case of letters.
+    pub fn take_of_any_case(&mut self, key: &'static str) -> Option<Place<'t>> {
+        let before = std::mem::replace(&mut self.of_any_case, true);
+        let place = self.take(key);
+        self.of_any_case = before;
+        place
     }
 
     /// The value of `key`, which must be there.
@@ -157,6 +188,15 @@ impl<'t> Section<'t> {
             mistakes.error(&self.path_of(key), Problem::Missing);
         }
         place
+    }
+
+    /// All that nobody asked for: keys as they are written, and their values.
+    pub fn places(self) -> Vec<(&'t str, Place<'t>)> {
+        let place = |(name, node): &(&'t str, &'t Node)| {
+            let path = self.path_of(name);
+            (*name, Place { path, node })
+        };
+        self.entries.iter().map(place).collect()
     }
 
     /// Refuses the keys of later versions, in any case of letters.

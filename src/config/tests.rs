@@ -42,14 +42,9 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (r#""start": "auto", "start": "fast","#, "$.start", "twice"),
     (r#""region": {},"#, "$.region", "not supported yet"),
     (
-        r#""ReverseProxy": {},"#,
+        r#""ReverseProxy": 1,"#,
         "$.ReverseProxy",
-        "not supported yet",
-    ),
-    (
-        r#""reverseproxy": {},"#,
-        "$.reverseproxy",
-        "not supported yet",
+        "must be an object",
     ),
     (
         r#""seed": {"file": "s", "public_keys": ["k"]},"#,
