@@ -24,6 +24,12 @@ pub const WORDS: &[&str] = &[
     "\"upstream\":{\"primary\":{\"url\":\"https://a\",\"api_key\":\"hush-hush\"}},",
     "\"limits\":{\"memory\":\"32 MiB\"},",
     "\"start\":\"normal\",",
+    "\"ReverseProxy\":{\"Clusters\":{\"c\":{}}},",
+    "\"SessionAffinity\":{\"Enabled\":true,\"AffinityKeyName\":\"a\"},",
+    "\"Address\":\"http://a\"",
+    "\"00:00:01\"",
+    "// a\n",
+    "/* a */",
     "\"hush-hush\"",
     "{}",
     "[]",
@@ -43,7 +49,7 @@ pub fn config(input: &[u8]) {
         ..Environment::default()
     };
     let text = std::str::from_utf8(input.strip_prefix(b"\xef\xbb\xbf").unwrap_or(input));
-    let tree = text.ok().and_then(Tree::parse);
+    let tree = text.ok().and_then(|text| Tree::parse(&bare(text)));
     // A path may name any key, an unknown one too.
     let is_key = tree.as_ref().is_some_and(|tree| tree.has_key_with(SECRET));
     let told = |path: &str, message: String| {
@@ -68,10 +74,57 @@ pub fn config(input: &[u8]) {
     }
 }
 
+/// The text without comments and trailing commas, a letter at a time.
+fn bare(text: &str) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    let mut kept: Vec<char> = Vec::new();
+    let mut at = 0;
+    while at < letters.len() {
+        let rest = &letters[at..];
+        if rest.starts_with(&['/', '/']) {
+            at += rest.iter().take_while(|c| !"\r\n".contains(**c)).count();
+        } else if let Some(end) = rest.windows(2).skip(2).position(|pair| pair == ['*', '/'])
+            && rest.starts_with(&['/', '*'])
+        {
+            kept.push(' ');
+            at += end + 4;
+        } else if rest[0] == '"' {
+            let mut end = 1;
+            while end < rest.len() && rest[end] != '"' {
+                end += if rest[end] == '\\' { 2 } else { 1 };
+            }
+            let end = (end + 1).min(rest.len());
+            kept.extend(&rest[..end]);
+            at += end;
+        } else {
+            if rest[0] == ']' || rest[0] == '}' {
+                drop_trailing_comma(&mut kept);
+            }
+            kept.push(rest[0]);
+            at += 1;
+        }
+    }
+    kept.into_iter().collect()
+}
+
+fn drop_trailing_comma(kept: &mut [char]) {
+    let mut solid = (0..kept.len())
+        .rev()
+        .filter(|at| !kept[*at].is_ascii_whitespace());
+    let (comma, value) = (solid.next(), solid.next());
+    if let (Some(comma), Some(value)) = (comma, value)
+        && kept[comma] == ','
+        && !"[{,:".contains(kept[value])
+    {
+        kept[comma] = ' ';
+    }
+}
+
 fn loaded(config: &Config, limits: &Limits) {
     assert!(!config.listen.is_empty() && config.listen.len() <= limits.listeners_max);
     assert!(
-        (1..=limits.slots_max).contains(&config.slots.len()),
+        config.slots.len() <= limits.slots_max
+            && (!config.slots.is_empty() || config.reverse_proxy.is_some()),
         "{:?}",
         config.slots
     );
@@ -83,6 +136,12 @@ fn loaded(config: &Config, limits: &Limits) {
     let connections = config.limits.connections;
     assert!((1..=limits.connections_ceiling).contains(&connections));
     assert!(config.limits.memory_bytes >= limits.memory_bytes_min);
+    let proxy = config.reverse_proxy.iter();
+    for (proxy, route) in
+        proxy.flat_map(|proxy| proxy.routes.iter().map(move |route| (proxy, route)))
+    {
+        assert!(route.cluster < proxy.clusters.len(), "{route:?}");
+    }
     let secrets = config.client_keys.iter().map(|key| &key.secret);
     let upstream = config.upstream.as_ref();
     let api_key = upstream.map(|upstream| &upstream.primary.api_key);

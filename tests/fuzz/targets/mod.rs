@@ -16,6 +16,7 @@ mod iam;
 mod ibm;
 mod json;
 mod keep;
+mod proxy;
 mod relay;
 mod seed;
 mod session;
