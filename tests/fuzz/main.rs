@@ -120,5 +120,6 @@ run_each! {
     seed keep_record gzip events_entries config etag_names x509 state_fanout state_deadlines
     state_slab state_access state_events state_slots state_relay state_session
     seed gzip events_entries config etag_names x509 cookie route timespan state_fanout
-    state_deadlines state_slab state_access state_events state_slots state_relay
+    state_deadlines state_slab state_access state_events state_slots state_destinations
+    state_relay
 }

@@ -8,6 +8,7 @@ mod access;
 mod answer;
 mod config;
 mod deadlines;
+mod destinations;
 mod entropy;
 mod events;
 mod fanout;
@@ -84,6 +85,7 @@ pub const TARGETS: &[Target] = &[
     target("state_access", access::access, &[]),
     target("state_events", events::queue, &[]),
     target("state_slots", slots::slots, &[]),
+    target("state_destinations", destinations::destinations, &[]),
     target("state_relay", relay::relay, &[]),
     target("state_session", session::session, &[]),
 ];
