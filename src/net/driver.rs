@@ -9,15 +9,15 @@
 //! called. The broadcast loop writes straight to each ready socket and yields every `fanout_batch`
 //! clients; a socket that was full is left to its own task.
 
+mod streams;
+
 use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::future::{Future, poll_fn};
 use std::hash::BuildHasher as _;
-use std::io;
 use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 
-use futures_lite::future::yield_now;
 use smol::lock::Semaphore;
 use smol::{LocalExecutor, Task};
 
@@ -25,7 +25,6 @@ use crate::limits::Limits;
 use crate::model::{Id, Reject, SlotIndex, Snapshot, Source};
 use crate::state::counters::Counters;
 use crate::state::deadlines::Reason;
-use crate::state::fanout::{SubscribersFull, Subscription};
 use crate::state::relay::{Due, Relay};
 use crate::state::slab::Key;
 use crate::state::slots::Adoption;
@@ -39,16 +38,17 @@ use crate::wire::{reject, sse, websocket};
 use super::clock::{Alarm, Clock};
 use super::connection::{Connection, Door};
 use super::disk::Disk;
-use super::document::Document;
 use super::follow::{self, Follow};
 use super::keep::{self, Keep};
 use super::load::Loaded;
 use super::log::{Cause, Log, Untrusted};
 use super::notify::Notify;
 use super::seed;
-use super::stream::{Client, Progress};
 use super::tls::ServerTls;
 use super::tunnels::Tunnels;
+
+pub use streams::Place;
+use streams::Writer;
 
 /// Bytes that one read moves at most; one buffer for all connections.
 const SCRATCH_BYTES: usize = 16 * 1024;
@@ -63,12 +63,6 @@ pub struct Frames {
     pub comment: Frame,
     /// The event stream's end.
     pub end: Frame,
-}
-
-/// Who is written to in the name of a key of the fan-out.
-enum Writer {
-    Stream(Rc<Client>),
-    Fetch(Weak<Connection>),
 }
 
 /// Connections that are open, by the door they came in by.
@@ -269,6 +263,9 @@ impl Driver {
     pub fn drain(&self) {
         self.draining.set(true);
         drop(self.listeners.take());
+        if let Some(follow) = &self.follow {
+            follow.close();
+        }
         self.state.borrow_mut().drain(self.clock.now());
         self.notify.stopping(self);
         self.wake();
@@ -319,57 +316,6 @@ impl Driver {
             key,
             Rc::downgrade(connection),
         );
-    }
-
-    // Streams.
-
-    /// Takes a subscriber in; `make` gets its key. It is let go with its place.
-    pub fn join(
-        self: &Rc<Driver>,
-        subscription: Subscription,
-        make: impl FnOnce(Key) -> Client,
-    ) -> Result<(Rc<Client>, Place), SubscribersFull> {
-        let key = {
-            let mut state = self.state.borrow_mut();
-            state.counters.streams += 1;
-            state.fanout.subscribe(subscription, self.clock.now())?
-        };
-        let client = Rc::new(make(key));
-        put(
-            &mut self.writers.borrow_mut(),
-            key,
-            Writer::Stream(client.clone()),
-        );
-        self.wake();
-        Ok((
-            client,
-            Place {
-                driver: self.clone(),
-                key,
-            },
-        ))
-    }
-
-    /// Registers an answer that is written slowly, because it keeps its snapshot alive. It is let
-    /// go with its place.
-    pub fn hold(
-        self: &Rc<Driver>,
-        connection: &Rc<Connection>,
-        document: &Document,
-    ) -> io::Result<Place> {
-        let version = document.publication.version;
-        let held =
-            self.state
-                .borrow_mut()
-                .fanout
-                .hold(document.ask.slot, version, document.ask.key);
-        let key = held.map_err(|SubscribersFull| io::Error::from(io::ErrorKind::OutOfMemory))?;
-        let writer = Writer::Fetch(Rc::downgrade(connection));
-        put(&mut self.writers.borrow_mut(), key, writer);
-        Ok(Place {
-            driver: self.clone(),
-            key,
-        })
     }
 
     /// Offers a document to a slot; what is adopted goes to its subscribers with the next turn.
@@ -468,67 +414,11 @@ impl Driver {
                 }
             }
         }
-        follow::drain(self);
+        if !self.is_draining() {
+            follow::drain(self);
+        }
         self.log.sweep(now);
         false
-    }
-
-    /// Hands every subscriber what there is for it.
-    async fn broadcast(&self) {
-        let mut written = 0;
-        loop {
-            let evicted = self.state.borrow_mut().fanout.poll_evicted();
-            if let Some(key) = evicted {
-                self.evict(key);
-                continue;
-            }
-            let dirty = self.state.borrow_mut().fanout.poll_dirty();
-            let Some(key) = dirty else { return };
-            self.pump(key);
-            written += 1;
-            if written % self.limits.fanout_batch == 0 {
-                yield_now().await;
-            }
-        }
-    }
-
-    fn pump(&self, key: Key) {
-        let client = match self.writers.borrow().get(key.place()) {
-            Some(Some(Writer::Stream(client))) if client.key() == key => client.clone(),
-            _ => return,
-        };
-        if client.is_blocked() {
-            return;
-        }
-        match client.pump() {
-            Ok(Progress::Idle) => {}
-            Ok(Progress::Blocked | Progress::Closed) | Err(_) => client.wake(),
-        }
-    }
-
-    fn evict(&self, key: Key) {
-        let connection = match self.writers.borrow().get(key.place()) {
-            Some(Some(Writer::Stream(client))) => Some(client.connection.clone()),
-            Some(Some(Writer::Fetch(connection))) => connection.upgrade(),
-            _ => None,
-        };
-        if let Some(connection) = connection {
-            connection.io().reset();
-        }
-    }
-}
-
-/// A subscriber's place in the fan-out, for as long as this lives. Its `Drop` borrows nothing: it
-/// lists the key, and the driver lets it go with its next turn.
-pub struct Place {
-    driver: Rc<Driver>,
-    key: Key,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        push(&self.driver.left, self.key);
-        self.driver.wake();
     }
 }
 

@@ -19,6 +19,7 @@ use staffetta::net::http;
 use staffetta::net::io::{Io, Wire};
 use staffetta::net::load::{Loaded, Origin};
 use staffetta::net::log::{Format, Log};
+use staffetta::net::notify::Notify;
 use staffetta::net::pipe::{self, Manners};
 use staffetta::net::stream;
 use staffetta::net::tls;
@@ -93,6 +94,7 @@ impl World {
             limits,
             clock,
             log,
+            notify: Notify::default(),
             disk,
             executor: executor.clone(),
             state,

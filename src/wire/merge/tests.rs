@@ -136,7 +136,7 @@ fn the_demo_taken_apart_and_put_together_is_the_demo() {
 fn a_flag_that_changed_between_two_requests_is_named() {
     let one = answer(&slot("a/dev"), &[feature("f", None, "")], &[]);
     let changed = feature("f", None, "").replace("true", "false");
-    let other = answer(&slot("b/dev"), &[changed.clone()], &[]);
+    let other = answer(&slot("b/dev"), std::slice::from_ref(&changed), &[]);
     let error = merge(&[one, other], &LIMITS).unwrap_err();
     let text = "feature `f` is not the same in a/dev and in b/dev";
     assert!(error.to_string().starts_with(text), "{error}");
