@@ -1,7 +1,7 @@
 //! `staffetta unit`: the limits of the systemd unit that fit a configuration.
 //!
-//! Owns the sums behind the unit's `Memory*` and `LimitNOFILE`, and prints them as a drop-in. The
-//! unit that ships has the values of the default configuration.
+//! Owns the sums behind the unit's `Memory*`, `LimitNOFILE` and `TimeoutStartSec`, and prints them
+//! as a drop-in. The unit that ships has the values of the default configuration.
 //!
 //! The kernel counts against a unit what the relay itself does not hold: what sockets have not sent
 //! yet, and for a moment the pages of a file that is read. So a unit needs more than
@@ -21,6 +21,9 @@ const DROP_IN: &str = "/etc/systemd/system/staffetta.service.d/limits.conf";
 
 /// From the point where the kernel reclaims to the point where it kills.
 const HEADROOM_BYTES: u64 = 8 * MIB;
+
+/// From the relay's own patience with a start to systemd's.
+const START_MARGIN_S: u64 = 60;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -56,7 +59,7 @@ fn print(path: PathBuf) -> Exit {
                 "# Made by `staffetta unit --config {path}`; make it anew when"
             ));
             say(format_args!(
-                "# limits.memory or limits.connections change there."
+                "# limits.memory, limits.connections or start_timeout_s change there."
             ));
             say(format_args!(
                 "[Service]\n{}",
@@ -85,6 +88,8 @@ struct UnitLimits {
     /// Above this it ends the relay.
     memory_bytes_max: u64,
     descriptors: u64,
+    /// A normal start may wait for its upstream so long.
+    start_s: u64,
 }
 
 impl UnitLimits {
@@ -96,6 +101,10 @@ impl UnitLimits {
             high_bytes,
             memory_bytes_max: high_bytes.saturating_add(HEADROOM_BYTES),
             descriptors: limits.descriptors(connections),
+            start_s: config
+                .start_timeout
+                .as_secs()
+                .saturating_add(START_MARGIN_S),
         }
     }
 }
@@ -105,7 +114,8 @@ impl fmt::Display for UnitLimits {
         let mebibytes = |bytes: u64| bytes.div_ceil(MIB);
         writeln!(formatter, "MemoryHigh={}M", mebibytes(self.high_bytes))?;
         writeln!(formatter, "MemoryMax={}M", mebibytes(self.memory_bytes_max))?;
-        write!(formatter, "LimitNOFILE={}", self.descriptors)
+        writeln!(formatter, "LimitNOFILE={}", self.descriptors)?;
+        write!(formatter, "TimeoutStartSec={}", self.start_s)
     }
 }
 
@@ -137,7 +147,7 @@ mod tests {
         let small = of(r#"{"connections": 64, "memory": "8MiB"}"#);
         assert_eq!(
             small.to_string(),
-            "MemoryHigh=9M\nMemoryMax=17M\nLimitNOFILE=208"
+            "MemoryHigh=9M\nMemoryMax=17M\nLimitNOFILE=208\nTimeoutStartSec=180"
         );
         let large = of(r#"{"connections": 4096, "memory": "256MiB"}"#);
         assert_eq!(large.high_bytes, (256 + 64) * MIB);
