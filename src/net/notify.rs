@@ -10,6 +10,7 @@
 //!
 //! Written here because the crate for it waits while the manager's socket is full.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::future::poll_fn;
@@ -34,6 +35,8 @@ pub struct Notify {
     manager: Option<(UnixDatagram, SocketAddr)>,
     /// The manager ends a process that it has not heard of for so long.
     watchdog: Option<Duration>,
+    /// The start is over: before that, the end of a reload is not yet a service.
+    is_ready: Cell<bool>,
 }
 
 impl Notify {
@@ -55,6 +58,7 @@ impl Notify {
             watchdog: watchdog
                 .and_then(|micros| micros.parse().ok())
                 .map(Duration::from_micros),
+            is_ready: Cell::new(false),
         }
     }
 
@@ -63,16 +67,27 @@ impl Notify {
         self.send("", why);
     }
 
-    /// Serving, or serving again after a reload.
+    /// Started, and serving from now on.
     pub fn ready(&self, driver: &Driver) {
+        self.is_ready.set(true);
         self.send("READY=1\n", &in_words(&status::collect(driver)));
     }
 
-    /// A reload has begun; [`Notify::ready`] ends it.
+    /// A reload has begun.
     pub fn reloading(&self, now: Instant) {
+        if !self.is_ready.get() {
+            return;
+        }
         let micros = now.as_micros();
         let fields = format!("RELOADING=1\nMONOTONIC_USEC={micros}\n");
         self.send(&fields, "reloading");
+    }
+
+    /// A reload is over, for better or worse.
+    pub fn reloaded(&self, driver: &Driver) {
+        if self.is_ready.get() {
+            self.ready(driver);
+        }
     }
 
     /// On the way out.
@@ -261,16 +276,23 @@ mod tests {
     #[test]
     fn a_reload_is_told_with_its_time_and_ended() {
         let (rig, listener) = told("notify-reload");
-        rig.driver.notify.reloading(Instant::from_micros(77));
+        let notify = &rig.driver.notify;
+        // While the relay starts, the end of a reload does not make it ready.
+        notify.reloading(Instant::from_micros(76));
+        notify.reloaded(&rig.driver);
+        assert_eq!(heard(&listener), None);
+        let expected = "READY=1\nSTATUS=serves 0 of 2 slots, 0 clients; 1 problem: ";
+        notify.ready(&rig.driver);
+        let ready = heard(&listener).unwrap();
+        assert!(ready.starts_with(expected), "{ready}");
+        notify.reloading(Instant::from_micros(77));
         let begun = heard(&listener).unwrap();
         assert!(
             begun.starts_with("RELOADING=1\nMONOTONIC_USEC=77\n"),
             "{begun}"
         );
-        rig.driver.notify.ready(&rig.driver);
-        let ended = heard(&listener).unwrap();
-        let expected = "READY=1\nSTATUS=serves 0 of 2 slots, 0 clients; 1 problem: ";
-        assert!(ended.starts_with(expected), "{ended}");
+        notify.reloaded(&rig.driver);
+        assert_eq!(heard(&listener), Some(ready));
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub async fn reload(driver: &Rc<Driver>) -> Report {
         true => counters.reloads += 1,
         false => counters.reloads_refused += 1,
     });
-    driver.notify.ready(driver);
+    driver.notify.reloaded(driver);
     report
 }
 
