@@ -74,8 +74,9 @@ def ask(python, client, site):
         "HTTPS_PROXY": f"http://{GATEWAY}:7070", "REQUESTS_CA_BUNDLE": str(site / "bundle.crt"),
     }
     try:
-        done = subprocess.run(["ip", "netns", "exec", client, python, ROOT / "cross/ask.py"], env=environment,
-                              capture_output=True, text=True, timeout=60, check=False)
+        command = ["ip", "netns", "exec", client, python, ROOT / "cross/ask.py"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True,
+                              timeout=60, check=False)
     except subprocess.TimeoutExpired as late:
         return f"the SDK hangs: {late.stderr}"
     return done.stdout.strip() or done.stderr.strip()
