@@ -100,10 +100,42 @@ pub struct Limits {
     pub packed_on_loop_bytes_max: usize,
 
     // Events from clients.
-    /// Usage and analytics bodies waiting for delivery.
+    /// Usage and analytics that wait in memory: a second of a thousand clients with a disk, and
+    /// some hundred sums without one.
     pub events_bytes_max: usize,
     /// What a compressed request body may grow to.
     pub inflated_bytes_max: usize,
+    /// What stands around the entries of a report: two ids and a type take 100 bytes.
+    pub report_envelope_bytes_max: usize,
+    /// One entry of a report. SDKs' are under 400 bytes; an experiment's may carry metrics.
+    pub report_entry_bytes_max: usize,
+    /// Entries in one POST to the upstream: the most that the service accepts.
+    pub report_entries_max: usize,
+    /// And bytes, a single larger entry left aside.
+    pub report_bytes_max: usize,
+    /// After the first entry came, how long more are waited for, up to a fifth more or less.
+    pub report_delay: Duration,
+    /// Once all has been delivered, the least time until it begins again: API calls are billed,
+    /// and a busy fleet would fill a POST for each slot every second.
+    pub report_pause: Duration,
+    /// After the upstream did not take a report: first this long, then twice as long each time...
+    pub report_retry: Duration,
+    /// ...and never longer than this.
+    pub report_retry_max: Duration,
+    /// The same where it does not take our credentials: nothing changes there by itself.
+    pub report_denied_retry: Duration,
+    pub report_denied_retry_max: Duration,
+    /// What a second of power may cost: how long events wait in memory before they are on disk.
+    pub spool_delay: Duration,
+    /// One file of the spool, as long as a quarter of the spool at most; the oldest goes whole.
+    pub spool_segment_bytes: usize,
+    /// What is read of the spool at one time, summed again and delivered.
+    pub spool_window_bytes: usize,
+    /// After the disk refused: how long memory has to do.
+    pub spool_retry: Duration,
+    /// How long a client whose report is larger than memory is made to wait for a slow disk,
+    /// before the oldest entries pay for it.
+    pub spool_patience: Duration,
 
     // Access.
     /// Verified tokens remembered, so that a signature is checked once and not per request.
@@ -340,8 +372,23 @@ impl Limits {
         fanout_batch: 64,
         sse_retry: Duration::from_secs(2),
         packed_on_loop_bytes_max: 128 * KIB,
-        events_bytes_max: 512 * KIB,
+        events_bytes_max: 256 * KIB,
         inflated_bytes_max: MIB,
+        report_envelope_bytes_max: KIB,
+        report_entry_bytes_max: 16 * KIB,
+        report_entries_max: 30,
+        report_bytes_max: 32 * KIB,
+        report_delay: Duration::from_secs(60),
+        report_pause: Duration::from_secs(10),
+        report_retry: Duration::from_secs(5),
+        report_retry_max: Duration::from_secs(300),
+        report_denied_retry: Duration::from_secs(60),
+        report_denied_retry_max: Duration::from_secs(600),
+        spool_delay: Duration::from_secs(1),
+        spool_segment_bytes: 256 * KIB,
+        spool_window_bytes: 32 * KIB,
+        spool_retry: Duration::from_secs(60),
+        spool_patience: Duration::from_secs(5),
         tokens_max: 1024,
         wrong_keys_max: 20,
         wrong_keys_window: Duration::from_secs(10),
@@ -471,7 +518,12 @@ impl Limits {
             // As `handshakes_max` says.
             ("handshakes", handshakes * 40 * KIB),
             ("request bodies", self.bodies_bytes_max),
-            ("events", self.events_bytes_max),
+            // What waits, its text while it is written down; a window of the spool, whose entries
+            // take up to five times their text, and the body on its way.
+            (
+                "events",
+                2 * self.events_bytes_max + 6 * self.spool_window_bytes + self.report_bytes_max,
+            ),
             // Remembered tokens, each with its place in two tables.
             ("tokens", self.tokens_max * (self.token_bytes_max + 128)),
             ("lobby and admin", beside * connection_bytes),
