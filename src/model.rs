@@ -6,6 +6,7 @@
 
 pub mod casing;
 pub mod proxy;
+pub mod report;
 
 use bytes::Bytes;
 use std::fmt;
