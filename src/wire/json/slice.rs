@@ -80,6 +80,22 @@ pub fn elements(piece: &str) -> Option<Vec<&str>> {
     deserializer.deserialize_seq(Elements).ok()
 }
 
+/// Gives every member of an object to `visit`, in their order, the value as a piece; `None` when
+/// `piece` is no object, or ends inside one. Bounded by the length of `piece`.
+pub fn each_member<'a>(piece: &'a str, visit: impl FnMut(Cow<'a, str>, &'a str)) -> Option<()> {
+    let mut deserializer = serde_json::Deserializer::from_str(piece);
+    deserializer.deserialize_map(EachMember(visit)).ok()?;
+    deserializer.end().ok()
+}
+
+/// Gives every element of an array to `visit`; `None` when `piece` is no array, or ends inside one.
+/// Bounded by the length of `piece`; builds no list of what may be a million elements.
+pub fn each_element<'a>(piece: &'a str, visit: impl FnMut(&'a str)) -> Option<()> {
+    let mut deserializer = serde_json::Deserializer::from_str(piece);
+    deserializer.deserialize_seq(EachElement(visit)).ok()?;
+    deserializer.end().ok()
+}
+
 /// The content of a string, copied only if it has escapes; `None` when `piece` is no string.
 pub fn string(piece: &str) -> Option<Cow<'_, str>> {
     let mut deserializer = serde_json::Deserializer::from_str(piece);
@@ -151,6 +167,40 @@ impl<'de> Visitor<'de> for Elements {
     }
 }
 
+struct EachMember<F>(F);
+
+impl<'de, F: FnMut(Cow<'de, str>, &'de str)> Visitor<'de> for EachMember<F> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut object: A) -> Result<(), A::Error> {
+        while let Some(key) = object.next_key_seed(Key)? {
+            (self.0)(key, object.next_value::<&RawValue>()?.get());
+        }
+        Ok(())
+    }
+}
+
+struct EachElement<F>(F);
+
+impl<'de, F: FnMut(&'de str)> Visitor<'de> for EachElement<F> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut array: A) -> Result<(), A::Error> {
+        while let Some(piece) = array.next_element::<&RawValue>()? {
+            (self.0)(piece.get());
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +220,24 @@ mod tests {
         let keys: Vec<&str> = all.iter().map(|(key, _)| key.as_ref()).collect();
         assert_eq!(keys, ["a", "b", "c"]);
         assert_eq!(Some(all[1].1), b);
+    }
+
+    #[test]
+    fn parts_are_visited_in_their_order() {
+        let text = r#" {"b": 1, "a":[ 2 ,{}], "b":null} "#;
+        let mut seen = Vec::new();
+        each_member(text, |key, piece| seen.push((key.into_owned(), piece))).unwrap();
+        let expected = [("b", "1"), ("a", "[ 2 ,{}]"), ("b", "null")];
+        assert_eq!(seen, expected.map(|(key, piece)| (key.to_owned(), piece)));
+        let mut seen = Vec::new();
+        each_element(expected[1].1, |piece| seen.push(piece)).unwrap();
+        assert_eq!(seen, ["2", "{}"]);
+        for torn in ["{\"a\":1", "{\"a\":1} x", "{\"a\":1,}", "[]", ""] {
+            assert!(each_member(torn, |_, _| ()).is_none(), "{torn}");
+        }
+        for torn in ["[1", "[1] x", "[1,]", "{}", ""] {
+            assert!(each_element(torn, |_| ()).is_none(), "{torn}");
+        }
     }
 
     #[test]
