@@ -29,6 +29,7 @@ pub mod route;
 pub mod seed;
 pub mod sse;
 pub mod status;
+pub mod usage;
 pub mod websocket;
 pub mod x509;
 
