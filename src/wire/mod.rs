@@ -18,6 +18,7 @@ pub mod gzip;
 pub mod http;
 pub mod iam;
 pub mod ibm;
+pub mod journal;
 pub mod json;
 pub mod keep;
 pub mod merge;
