@@ -21,4 +21,5 @@ pub mod session;
 pub mod sessions;
 pub mod slab;
 pub mod slots;
+pub mod tally;
 pub mod token;
