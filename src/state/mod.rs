@@ -21,5 +21,6 @@ pub mod session;
 pub mod sessions;
 pub mod slab;
 pub mod slots;
+pub mod spool;
 pub mod tally;
 pub mod token;
