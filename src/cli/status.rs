@@ -178,6 +178,11 @@ fn write_head(text: &mut String, status: &Status) {
         text.push_str(&line);
         text.push('\n');
     }
+    if !status.events.counted_only {
+        text.push_str("events       ");
+        text.push_str(&status.events.in_words());
+        text.push('\n');
+    }
 }
 
 fn write_slots(text: &mut String, status: &Status) {

@@ -44,6 +44,7 @@ use super::load::Loaded;
 use super::log::{Cause, Log, Untrusted};
 use super::notify::Notify;
 use super::seed;
+use super::spool::Bell;
 use super::tls::ServerTls;
 use super::tunnels::Tunnels;
 
@@ -80,6 +81,8 @@ pub struct Driver {
     pub log: Log,
     pub notify: Notify,
     pub disk: Disk,
+    /// Rung when there may be something to do for the spool.
+    pub spool_bell: Bell,
     pub state: RefCell<Relay<Publication>>,
     pub seed: RefCell<seed::Seed>,
     pub keep: RefCell<Keep>,
@@ -155,6 +158,7 @@ impl Driver {
             log,
             notify,
             disk,
+            spool_bell: Bell::default(),
             state: RefCell::new(state),
             seed: RefCell::new(seed::Seed::default()),
             keep: RefCell::default(),

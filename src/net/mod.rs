@@ -28,6 +28,7 @@ pub mod route;
 pub mod seed;
 pub mod signal;
 pub mod sockets;
+pub mod spool;
 mod start;
 pub mod stream;
 pub mod tls;
@@ -153,6 +154,7 @@ pub fn run(setup: Setup) -> Result<(), RunError> {
             driver.notify.ready(&driver);
             driver.spawn(notify::watch(driver.clone()));
             running.await;
+            spool::settle(&driver).await;
         }
         driver.log.note(format_args!("ended"));
         Ok(())

@@ -10,25 +10,25 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
 use ring::rand::SecureRandom;
 
 use crate::limits::Limits;
+use crate::model::report::ReportKind;
 use crate::model::{KeyIndex, Reject, SlotIndex};
-use crate::state::events::Kind as EventKind;
 use crate::state::fanout::Kind;
 use crate::wire::http::response::Answer;
 use crate::wire::http::{Head, Method, Target};
 use crate::wire::ibm::{self, Path};
 use crate::wire::publication::{self, Form};
 use crate::wire::reject::refusal;
-use crate::wire::{cors, events, gzip, iam, websocket};
+use crate::wire::{cors, gzip, iam, websocket};
 
 use super::admin;
 use super::connection::{Connection, Door};
 use super::document::{Ask, Document};
 use super::driver::Driver;
 use super::log::{Cause, Untrusted};
+use super::spool;
 use super::stream::{Greeting, Opening};
 
 /// What to do about a request.
@@ -47,7 +47,7 @@ pub enum Action {
 /// What the body is for.
 pub enum Wanted {
     Token,
-    Events { kind: EventKind, compressed: bool },
+    Events { kind: ReportKind, compressed: bool },
     Admin(admin::Command),
 }
 
@@ -174,8 +174,8 @@ fn decide_path(
         }
         None => Ok(Action::Body(Wanted::Events {
             kind: match path {
-                Path::Analytics { .. } => EventKind::Analytics,
-                _ => EventKind::Usage,
+                Path::Analytics { .. } => ReportKind::Analytics,
+                _ => ReportKind::Usage,
             },
             compressed: head.content_encoding.is_some_and(|coding| {
                 coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip")
@@ -298,7 +298,11 @@ pub async fn with_body(connection: &Rc<Connection>, wanted: Wanted, body: Vec<u8
     let driver = &connection.driver;
     match wanted {
         Wanted::Token => token(driver, &body),
-        Wanted::Events { kind, compressed } => take_events(driver, kind, compressed, body),
+        Wanted::Events { kind, compressed } => {
+            // What may be waited for is the disk, not the peer.
+            connection.disarm();
+            take_events(driver, kind, compressed, body).await
+        }
         Wanted::Admin(command) => {
             // What is waited for is the disk, not the peer.
             connection.disarm();
@@ -354,19 +358,14 @@ fn token(driver: &Driver, body: &[u8]) -> Answer {
     }
 }
 
-fn take_events(driver: &Driver, kind: EventKind, compressed: bool, body: Vec<u8>) -> Answer {
+async fn take_events(driver: &Driver, kind: ReportKind, compressed: bool, body: Vec<u8>) -> Answer {
     let inflated = match compressed {
         true => gzip::inflate(&body, driver.limits.inflated_bytes_max).ok(),
         false => Some(body),
     };
-    let counted = inflated.and_then(|body| Some((events::entries(&body).ok()?, body)));
-    let mut state = driver.state.borrow_mut();
-    match counted {
-        Some((entries, body)) => {
-            let now = driver.clock.now();
-            state.events.accept(kind, Bytes::from(body), entries, now);
-        }
-        None => state.events.handle_malformed(kind),
+    match inflated {
+        Some(body) => spool::accept(driver, kind, &body).await,
+        None => driver.state.borrow_mut().events.handle_malformed(kind),
     }
     accepted()
 }

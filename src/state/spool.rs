@@ -162,11 +162,6 @@ impl Spool {
         !matches!(self.store, Store::Disk) || (is_written && self.busy.is_none())
     }
 
-    /// Whether the disk or the upstream has an order that it did not answer yet.
-    pub fn is_busy(&self) -> bool {
-        self.busy.is_some() || self.sending.is_some()
-    }
-
     // The disk.
 
     /// What the disk is to do now; to be answered by the `handle_` of its name before the next.

@@ -11,7 +11,6 @@ pub mod affinity;
 pub mod cors;
 pub mod difference;
 pub mod document;
-pub mod events;
 pub mod forward;
 pub mod frame;
 pub mod gzip;

@@ -196,14 +196,28 @@ pub struct Keys {
 }
 
 /// What clients reported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Events {
     /// Reports are counted and let go, because there is nobody to deliver them to.
     pub counted_only: bool,
-    /// Reports that wait for delivery.
-    pub waiting: usize,
+    /// Entries that wait for delivery, in memory and on the disk; those that are alike are one.
+    pub waiting: u64,
     /// What they take in memory.
     pub waiting_bytes: usize,
+    /// What they take on the disk.
+    pub disk_bytes: u64,
+    /// Why memory has to do in place of the disk.
+    pub disk_problem: Option<String>,
+    /// POSTs that the upstream took, since the start, and entries in them.
+    pub delivered: u64,
+    pub delivered_entries: u64,
+    /// POSTs that it refused for good.
+    pub set_aside: u64,
+    pub set_aside_entries: u64,
+    /// Entries that were lost because memory or disk were full.
+    pub dropped_entries: u64,
+    /// Delivered POSTs that a power cut at this moment would repeat.
+    pub may_repeat: u64,
     pub usage: EventCounts,
     pub analytics: EventCounts,
 }
@@ -215,9 +229,8 @@ pub struct EventCounts {
     pub entries: u64,
     /// Reports that could not be read.
     pub malformed: u64,
-    /// Reports that were lost because the queue was full.
-    pub dropped_reports: u64,
-    pub dropped_entries: u64,
+    /// Entries that could not be read, of reports that could.
+    pub malformed_entries: u64,
 }
 
 impl Status {
@@ -251,6 +264,7 @@ impl Status {
         problems.extend(self.seed.as_ref().and_then(Seed::complaint));
         problems.extend(self.slots.iter().filter_map(Slot::complaint));
         problems.extend(self.state_dir.as_ref().and_then(StateDir::complaint));
+        problems.extend(self.events.complaint());
         problems.append(&mut self.problems);
         self.ready = self.slots.iter().all(|slot| slot.serves.is_some());
         self.problems = problems;
@@ -260,6 +274,31 @@ impl Status {
     /// Clients that follow a slot, over all slots.
     pub fn streams(&self) -> u64 {
         self.slots.iter().map(|slot| slot.clients.streams()).sum()
+    }
+}
+
+impl Events {
+    /// Short enough for a line: `40 entries wait, 900 delivered`.
+    pub fn in_words(&self) -> String {
+        let mut words = format!(
+            "{} entries wait, {} delivered",
+            self.waiting, self.delivered_entries
+        );
+        for (count, what) in [
+            (self.set_aside_entries, "set aside"),
+            (self.dropped_entries, "lost"),
+        ] {
+            if count > 0 {
+                // A string takes everything.
+                let _ = write!(words, ", {count} {what}");
+            }
+        }
+        words
+    }
+
+    fn complaint(&self) -> Option<String> {
+        let problem = self.disk_problem.as_ref()?;
+        Some(format!("events wait in memory only: {problem}"))
     }
 }
 
@@ -506,6 +545,7 @@ mod tests {
         let state_dir = status.state_dir.as_mut().unwrap();
         state_dir.problem = Some("cannot write /v: full".into());
         state_dir.problem_s = Some(7);
+        status.events.disk_problem = Some("cannot write /e: no space".into());
         status.problems = vec!["admin token: /t: is empty".into()];
         let status = status.judged();
         assert!(!status.ready);
@@ -521,6 +561,7 @@ mod tests {
                  not in the seed",
                 "the state has not been kept for 7 s, a restart begins with the seed: \
                  cannot write /v: full",
+                "events wait in memory only: cannot write /e: no space",
                 "admin token: /t: is empty",
             ]
         );

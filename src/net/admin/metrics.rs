@@ -9,6 +9,8 @@
 //! Invariant: labels are slots of the configuration and words of our own enums. Nothing that a
 //! client sends becomes a label, so nobody outside can make the number of series grow.
 
+mod events;
+
 use std::fmt;
 
 use prometheus_client::collector::Collector;
@@ -22,7 +24,7 @@ use prometheus_client::registry::Registry;
 use crate::model::Reject;
 use crate::state::counters::Counters;
 use crate::state::deadlines::Reason;
-use crate::wire::status::{EventCounts, Phase, Served, Slot, Status};
+use crate::wire::status::{Phase, Served, Slot, Status};
 
 /// What [`Scrape::encode`] gives is sent as.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
@@ -310,53 +312,6 @@ impl Scrape {
             "upstream_fetches_failed",
             "Fetches that brought no document that can be served.",
             counters.upstream_fetches_failed,
-        )
-    }
-
-    fn events(&self, text: &mut Text<'_>) -> fmt::Result {
-        let events = &self.status.events;
-        let kinds = |count: fn(&EventCounts) -> u64| {
-            let kinds = [("usage", &events.usage), ("analytics", &events.analytics)];
-            kinds.map(|(kind, counts)| ([("kind", kind)], count(counts)))
-        };
-        for (name, help, count) in [
-            (
-                "event_reports",
-                "Reports from clients.",
-                kinds(|counts| counts.reports),
-            ),
-            (
-                "event_entries",
-                "Entries in those.",
-                kinds(|counts| counts.entries),
-            ),
-            (
-                "event_reports_malformed",
-                "Reports that could not be read.",
-                kinds(|counts| counts.malformed),
-            ),
-            (
-                "event_reports_dropped",
-                "Reports lost because the queue was full.",
-                kinds(|counts| counts.dropped_reports),
-            ),
-            (
-                "event_entries_dropped",
-                "Entries in those that were lost.",
-                kinds(|counts| counts.dropped_entries),
-            ),
-        ] {
-            text.counters(name, help, count)?;
-        }
-        text.gauge(
-            "event_queue_reports",
-            "Reports that wait for delivery.",
-            events.waiting as u64,
-        )?;
-        text.gauge(
-            "event_queue_bytes",
-            "What they take in memory.",
-            events.waiting_bytes as u64,
         )
     }
 }

@@ -210,6 +210,9 @@ fn facts(status: &Status) -> Vec<(&'static str, String)> {
     facts.push(("TLS", if status.tls { "yes" } else { "no" }.to_owned()));
     facts.push(("Usage reports", reports(&status.events.usage)));
     facts.push(("Analytics reports", reports(&status.events.analytics)));
+    if !status.events.counted_only {
+        facts.push(("Events", status.events.in_words()));
+    }
     let refused: Vec<String> = status
         .refusals
         .iter()
@@ -225,11 +228,14 @@ fn reports(counts: &EventCounts) -> String {
     let EventCounts {
         reports,
         malformed,
-        dropped_reports,
+        malformed_entries,
         ..
     } = counts;
     let mut words = reports.to_string();
-    for (count, what) in [(malformed, "unreadable"), (dropped_reports, "dropped")] {
+    for (count, what) in [
+        (malformed, "unreadable"),
+        (malformed_entries, "entries unreadable"),
+    ] {
         if *count > 0 {
             // A string takes everything.
             let _ = write!(words, ", {count} {what}");

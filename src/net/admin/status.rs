@@ -7,9 +7,11 @@
 //! Never copies a secret, or what a client sent.
 
 use crate::model::Reject;
-use crate::state::events::{Counts, Events, Kind as EventKind};
+use crate::model::report::ReportKind;
+use crate::state::events::{Counts, Events};
 use crate::state::fanout::{Gauges, Kind};
 use crate::state::slots::{Held, Slot};
+use crate::state::spool::Spool;
 use crate::time::{Instant, Wall};
 use crate::wire::status::{self, Status};
 
@@ -156,25 +158,33 @@ fn served(held: &Held, now: Instant) -> status::Served {
 fn events(events: &Events) -> status::Events {
     let counts = |kind| {
         let Counts {
-            bodies,
+            reports,
             entries,
             malformed,
-            dropped_bodies,
-            dropped_entries,
+            malformed_entries,
         } = events.counts(kind);
         status::EventCounts {
-            reports: bodies,
+            reports,
             entries,
             malformed,
-            dropped_reports: dropped_bodies,
-            dropped_entries,
+            malformed_entries,
         }
     };
+    let spool = events.spool();
+    let deliveries = spool.map(Spool::deliveries).unwrap_or_default();
     status::Events {
-        counted_only: events.is_counting_only(),
-        waiting: events.waiting(),
-        waiting_bytes: events.waiting_bytes(),
-        usage: counts(EventKind::Usage),
-        analytics: counts(EventKind::Analytics),
+        counted_only: spool.is_none(),
+        waiting: spool.map_or(0, Spool::waiting_entries),
+        waiting_bytes: spool.map_or(0, Spool::memory_bytes),
+        disk_bytes: spool.map_or(0, Spool::disk_bytes),
+        disk_problem: spool.and_then(Spool::disk_problem).map(str::to_owned),
+        delivered: deliveries.batches,
+        delivered_entries: deliveries.entries,
+        set_aside: deliveries.set_aside_batches,
+        set_aside_entries: deliveries.set_aside_entries,
+        dropped_entries: deliveries.dropped_entries,
+        may_repeat: deliveries.unmarked_batches,
+        usage: counts(ReportKind::Usage),
+        analytics: counts(ReportKind::Analytics),
     }
 }

@@ -71,7 +71,8 @@ pub const TARGETS: &[Target] = &[
     },
     target("keep_record", keep::record, keep::WORDS),
     target("gzip", events::gzip, &[]),
-    target("events_entries", events::entries, events::WORDS),
+    target("usage_entries", events::entries, events::WORDS),
+    target("spool_log", events::lines, events::LINE_WORDS),
     target("config", config::config, config::WORDS),
     target(
         "etag_names",
@@ -86,7 +87,7 @@ pub const TARGETS: &[Target] = &[
     target("state_deadlines", deadlines::deadlines, &[]),
     target("state_slab", deadlines::slab, &[]),
     target("state_access", access::access, &[]),
-    target("state_events", events::queue, &[]),
+    target("state_spool", events::spool, &[]),
     target("state_slots", slots::slots, &[]),
     target("state_destinations", destinations::destinations, &[]),
     target("state_relay", relay::relay, &[]),
