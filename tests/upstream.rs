@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use smol::LocalExecutor;
 use staffetta::config::{Endpoint, Secret, SecretSource, UpstreamConfig};
 use staffetta::limits::Limits;
+use staffetta::model::report::ReportKind;
 use staffetta::model::{Id, SlotKey};
 use staffetta::net::clock::Clock;
 use staffetta::net::disk::Disk;
-use staffetta::net::upstream::{Net, Report, Resolver, Upstream, UpstreamError};
+use staffetta::net::upstream::{Net, Resolver, Upstream, UpstreamError};
 use staffetta::state::session::{Inbound, Loss};
 use std::fs;
 use std::path::PathBuf;
@@ -119,7 +120,7 @@ fn follows(site: &Site) {
         }],
     });
     let usage = usage.to_string().into_bytes();
-    let report = site.upstream.report(&site.net, Report::Usage, usage);
+    let report = site.upstream.report(&site.net, ReportKind::Usage, usage);
     site.run(report).expect("an accepted report");
     let counts = site.double.counts();
     assert_eq!((counts.slot(SLOT).fetches, counts.upgrades), (1, 1));

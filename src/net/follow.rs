@@ -13,6 +13,7 @@
 mod first;
 mod link;
 mod offer;
+mod report;
 mod told;
 
 use std::cell::RefCell;
@@ -32,6 +33,7 @@ use super::upstream::{Net, Upstream};
 
 pub use first::{Missing, first_documents};
 use link::Link;
+pub use report::report;
 
 /// The upstreams of a relay, and what goes on with them.
 pub struct Follow {

@@ -28,6 +28,7 @@ use super::load::Loaded;
 use super::log::Log;
 use super::notify::Notify;
 use super::sockets::{Inherited, Listener, Reach, SocketError};
+use super::spool::{self, Place};
 use super::upstream::{Net, Resolver};
 use super::{RunError, listen, seed};
 
@@ -108,6 +109,7 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
         // A seed that cannot be used is noted where it is found; the relay waits for a better one.
         let _ = seed::read(driver).await;
     }
+    deliver_events(driver).await;
     driver.state.borrow_mut().fanout.open();
     let (sdk, admin) = listeners(driver, inherited)?;
     for (listener, is_admin) in sdk
@@ -128,6 +130,25 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     }
     follow::start(driver);
     Ok(())
+}
+
+/// Where there is an upstream, reports are for it, and wait in the state folder.
+async fn deliver_events(driver: &Rc<Driver>) {
+    if driver.follow.is_none() {
+        return;
+    }
+    let bytes_max = driver.loaded.borrow().config.events.spool_bytes as u64;
+    let folder = driver
+        .keep
+        .borrow()
+        .folder()
+        .map(|live| live.join("events"));
+    let place = folder.map(|folder| Place { folder, bytes_max });
+    let poster = driver.clone();
+    spool::start(driver, place, async move |kind, body| {
+        follow::report(&poster, kind, body).await
+    })
+    .await;
 }
 
 /// The upstream comes first. The seed is only taken note of: what an upstream says now is newer.

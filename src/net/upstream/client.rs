@@ -18,6 +18,7 @@ use smol::lock::Semaphore;
 
 use crate::config::{Endpoint, Secret, UpstreamConfig};
 use crate::limits::Limits;
+use crate::model::report::ReportKind;
 use crate::model::{Id, SlotKey};
 use crate::net::clock::Clock;
 use crate::net::disk::Disk;
@@ -128,13 +129,6 @@ pub struct ConfigAnswer {
     pub path: Option<String>,
 }
 
-/// What is reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
-    Usage,
-    Analytics,
-}
-
 impl Upstream {
     /// An upstream; nothing is asked of it yet. Without a key, which could not be read, nothing
     /// will be.
@@ -224,13 +218,13 @@ impl Upstream {
     pub async fn report(
         &self,
         net: &Net,
-        kind: Report,
+        kind: ReportKind,
         body: Vec<u8>,
     ) -> Result<(), UpstreamError> {
         let guid = &self.guid;
         let target = match kind {
-            Report::Usage => format!("/apprapp/events/v1/instances/{guid}/usage"),
-            Report::Analytics => format!("/apprapp/metrics/v1/instances/{guid}/analytics"),
+            ReportKind::Usage => format!("/apprapp/events/v1/instances/{guid}/usage"),
+            ReportKind::Analytics => format!("/apprapp/metrics/v1/instances/{guid}/analytics"),
         };
         let bytes_max = net.limits.iam_answer_bytes_max;
         self.authorized(net, async |token: &str| {

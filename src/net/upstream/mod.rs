@@ -21,7 +21,7 @@ pub mod socket;
 mod tls;
 pub mod token;
 
-pub use client::{ConfigAnswer, Net, Report, Upstream};
+pub use client::{ConfigAnswer, Net, Upstream};
 pub use error::UpstreamError;
 pub use resolve::Resolver;
 pub use socket::{Ended, Socket};

@@ -172,19 +172,19 @@ fn only_json_with_200_is_a_document() {
 fn reports_are_posted_and_any_success_will_do() {
     for (kind, path, status, accepted) in [
         (
-            Report::Usage,
+            ReportKind::Usage,
             "/apprapp/events/v1/instances/g-1/usage",
             "202 x",
             true,
         ),
         (
-            Report::Analytics,
+            ReportKind::Analytics,
             "/apprapp/metrics/v1/instances/g-1/analytics",
             "200 x",
             true,
         ),
         (
-            Report::Usage,
+            ReportKind::Usage,
             "/apprapp/events/v1/instances/g-1/usage",
             "429 x",
             false,

@@ -1,0 +1,85 @@
+//! One batch of reports on its way to the service.
+//!
+//! Owns which upstream it goes to: the one that is followed, the primary while nobody is. A backup
+//! gets what was reported while it served, since its instance is billed for that; and what an
+//! answer means for the spool. When to try is decided there.
+
+use std::rc::Rc;
+
+use crate::model::Role;
+use crate::model::report::ReportKind;
+use crate::net::driver::Driver;
+use crate::net::upstream::UpstreamError;
+use crate::net::upstream::error::Problem;
+use crate::state::spool::Outcome;
+
+/// Posts a batch.
+pub async fn report(driver: &Rc<Driver>, kind: ReportKind, body: Vec<u8>) -> Outcome {
+    let Some(follow) = &driver.follow else {
+        return Outcome::Later(None);
+    };
+    let role = driver.state.borrow().sessions.followed();
+    let upstream = follow.upstream(role.unwrap_or(Role::Primary)).clone();
+    match upstream.report(&follow.net, kind, body).await {
+        Ok(()) => Outcome::Delivered,
+        Err(error) => outcome(&error),
+    }
+}
+
+fn outcome(error: &UpstreamError) -> Outcome {
+    match &error.problem {
+        // An unknown instance is for the operator to mend; the reports are worth waiting for that.
+        Problem::Status { status: 404, .. } => Outcome::Denied,
+        Problem::Status {
+            status,
+            retry_after,
+        } => Outcome::of_status(*status, *retry_after),
+        Problem::KeyRefused { .. } | Problem::NoKey | Problem::Unsendable(_) => Outcome::Denied,
+        Problem::Resolve(_)
+        | Problem::Connect(_)
+        | Problem::Proxy { .. }
+        | Problem::Tls(_)
+        | Problem::Timeout(_)
+        | Problem::Protocol(_)
+        | Problem::Redirect { .. }
+        | Problem::TooLarge { .. }
+        | Problem::Closed(_)
+        | Problem::Busy => Outcome::Later(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Duration;
+
+    fn meant_by(problem: Problem) -> Outcome {
+        outcome(&UpstreamError::new("service", problem))
+    }
+
+    fn status(status: u16) -> Outcome {
+        let retry_after = Some(Duration::from_secs(9));
+        meant_by(Problem::Status {
+            status,
+            retry_after,
+        })
+    }
+
+    #[test]
+    fn only_a_batch_that_is_refused_for_ever_is_set_aside() {
+        assert_eq!(status(400), Outcome::Refused);
+        for passing in [429, 500, 503] {
+            let later = Outcome::Later(Some(Duration::from_secs(9)));
+            assert_eq!(status(passing), later, "{passing}");
+        }
+        for denied in [401, 403, 404] {
+            assert_eq!(status(denied), Outcome::Denied, "{denied}");
+        }
+        let redirected = meant_by(Problem::Redirect { to: None });
+        assert_eq!(
+            redirected,
+            Outcome::Later(None),
+            "a login page is no answer"
+        );
+    }
+}
