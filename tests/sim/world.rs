@@ -100,6 +100,7 @@ impl World {
             state,
             loaded,
             follow: None,
+            notify: Notify::default(),
             random_seed: seed,
         };
         let driver = Driver::new(parts);
