@@ -320,6 +320,9 @@ pub struct Limits {
     pub probe_interval_min: Duration,
     /// How long a failed request counts against its destination; YARP's own.
     pub failure_window: Duration,
+    /// After IAM was not reached, how long it is not asked again: enough for all slots that waited
+    /// for that attempt to share it. Less than any probe or back-off, which pace the rest.
+    pub token_unreached_retry: Duration,
 }
 
 const _: () = {
@@ -329,6 +332,9 @@ const _: () = {
     assert!(limits.upstream_connect_timeout.as_secs() < limits.upstream_total_timeout.as_secs());
     // A token and a document, each within its own time, before the session gives up.
     assert!(limits.session_fetch_timeout.as_secs() >= 2 * limits.upstream_total_timeout.as_secs());
+    // A probe is not to find the door shut by the one before, nor the first try after an outage.
+    assert!(limits.token_unreached_retry.as_millis() < limits.backoff_first.as_millis() / 2);
+    assert!(limits.token_unreached_retry.as_secs() < limits.retry_primary_min.as_secs());
     // The ping has to be answered before its link is lost, and a probe over before the next.
     assert!(limits.ping_after.as_secs() * 2 <= limits.silence_timeout.as_secs());
     assert!(limits.session_dial_timeout.as_secs() <= limits.probe_interval.as_secs());
@@ -468,6 +474,7 @@ impl Limits {
         probes_max: 16,
         probe_interval_min: Duration::from_secs(1),
         failure_window: Duration::from_secs(60),
+        token_unreached_retry: Duration::from_secs(2),
     };
 }
 

@@ -169,6 +169,11 @@ pub fn compare_clocks(driver: &Driver) {
     let (wall, now) = (driver.clock.wall(), driver.clock.now());
     let is_step = driver.state.borrow_mut().sessions.handle_clocks(wall, now);
     if is_step {
+        if let Some(follow) = &driver.follow {
+            for role in Role::ALL {
+                follow.upstream(role).handle_clock_step(&follow.net);
+            }
+        }
         driver
             .log
             .note(format_args!("the clock was set; upstreams are tried again"));

@@ -1,10 +1,11 @@
 //! The relay's own token for one upstream: when to ask for another, and when not to.
 //!
 //! Policy, that of IBM's SDKs: a token is replaced after 80 % of its life and no longer used
-//! `token_margin` before its end; after a failure IAM is left alone for `token_retry`, or for as
-//! long as it says. While the token that is held is good, a failure costs nothing but the next
-//! attempt. A token that an upstream refuses is replaced once: a fresh one that is refused as well
-//! is not at fault.
+//! `token_margin` before its end; after IAM gave none it is left alone for `token_retry`, or for as
+//! long as it says. An IAM that was not reached said nothing: whoever needs the token has a
+//! back-off of his own, and an outage must not last longer for clients than it did. While the token
+//! that is held is good, a failure costs nothing but the next attempt. A token that an upstream
+//! refuses is replaced once: a fresh one that is refused as well is not at fault.
 //!
 //! Never: sees a key, or knows where IAM is. Whoever drives it lets one request be under way at a
 //! time.
@@ -84,6 +85,16 @@ impl Token {
         self.not_before = now + retry_after.unwrap_or_default().max(limits.token_retry);
     }
 
+    /// IAM was not reached.
+    pub fn handle_unreached(&mut self, limits: &Limits, now: Instant) {
+        self.not_before = now + limits.token_unreached_retry;
+    }
+
+    /// What kept IAM from being reached is over.
+    pub fn hurry(&mut self, now: Instant) {
+        self.not_before = now;
+    }
+
     /// The upstream refused `text` with 401. Whether it is worth asking for another: not when this
     /// one is fresh, or was replaced meanwhile by one that is.
     pub fn handle_refused(&mut self, text: &str, limits: &Limits, now: Instant) -> bool {
@@ -146,6 +157,17 @@ mod tests {
         assert_eq!(token.poll(at(3759)), Next::Wait(at(3760)));
         token.forget(at(3759));
         assert_eq!(token.poll(at(3759)), Next::Ask);
+    }
+
+    #[test]
+    fn an_outage_lasts_no_longer_for_want_of_a_token() {
+        let mut token = Token::default();
+        token.handle_unreached(&LIMITS, at(0));
+        assert_eq!(token.poll(at(1)), Next::Wait(at(2)), "slots share it");
+        assert_eq!(token.poll(at(2)), Next::Ask);
+        token.handle_unreached(&LIMITS, at(2));
+        token.hurry(at(3));
+        assert_eq!(token.poll(at(3)), Next::Ask);
     }
 
     #[test]

@@ -161,6 +161,11 @@ impl Upstream {
         self.tokens.replace_key(api_key, net);
     }
 
+    /// The time of day was set: what failed for its sake is tried again by whoever asks next.
+    pub fn handle_clock_step(&self, net: &Net) {
+        self.tokens.handle_clock_step(net);
+    }
+
     /// The document of `slot`. Bounded by `upstream_total_timeout` twice (token and document), and
     /// by `document_bytes_max`.
     pub async fn config(&self, net: &Net, slot: &SlotKey) -> Result<ConfigAnswer, UpstreamError> {

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use smol::lock::Semaphore;
 
 use crate::config::{Endpoint, Host, Scheme, Secret};
+use crate::state::session::Loss;
 use crate::state::token::{Next, Token};
 use crate::wire::http::Method;
 use crate::wire::http::request::Request;
@@ -59,7 +60,7 @@ impl Tokens {
     /// A token that is good now, asked for if need be.
     ///
     /// # Errors
-    /// Why IAM gives none; within `token_retry` of a failure that one, without asking.
+    /// Why IAM gives none; soon after a failure that one, without asking.
     pub async fn current(&self, net: &Net) -> Result<Rc<str>, UpstreamError> {
         let spare = match self.next(net) {
             Next::Use(token) => return Ok(token),
@@ -84,6 +85,14 @@ impl Tokens {
         };
         drop(place);
         outcome
+    }
+
+    /// The time of day was set: an IAM whose certificate was not valid yet may be asked at once.
+    pub fn handle_clock_step(&self, net: &Net) {
+        let is_clock = |error: &UpstreamError| error.loss() == Loss::ClockNotSet;
+        if self.failed.borrow().as_ref().is_some_and(is_clock) {
+            self.token.borrow_mut().hurry(net.clock.now());
+        }
     }
 
     /// The upstream refused `token`: whether another one is worth a try.
@@ -120,7 +129,12 @@ impl Tokens {
             Err(error) => {
                 if is_current {
                     let mut held = self.token.borrow_mut();
-                    held.handle_failed(error.retry_after(), limits, now);
+                    match error.loss() {
+                        Loss::Unreachable | Loss::Closed | Loss::ClockNotSet => {
+                            held.handle_unreached(limits, now);
+                        }
+                        _ => held.handle_failed(error.retry_after(), limits, now),
+                    }
                     *self.failed.borrow_mut() = Some(error.clone());
                 }
                 Err(error)

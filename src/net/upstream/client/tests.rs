@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Proxy;
 use crate::net::upstream::rig::{Rig, setting, slot, upstream};
+use crate::state::session::Loss;
 use crate::time::Duration;
 
 const URL: &str = "http://relay.test:7070";
@@ -101,6 +102,23 @@ fn a_refused_token_is_replaced_once_and_only_if_it_is_old() {
     assert!(serve(&rig, "401 x", "").contains("Bearer t1"));
     grant(&rig, "t2");
     assert!(serve(&rig, JSON, "{}").contains("Bearer t2"));
+    assert!(rig.take(task).is_ok());
+}
+
+#[test]
+fn an_iam_that_was_not_reached_is_asked_by_the_next_try() {
+    let (rig, upstream) = (Rig::new(), upstream(URL));
+    let (first, second) = (config(&rig, &upstream), config(&rig, &upstream));
+    rig.settle();
+    drop(rig.accept());
+    rig.settle();
+    assert_eq!(rig.take(first).unwrap_err().loss(), Loss::Closed);
+    assert_eq!(rig.take(second).unwrap_err().loss(), Loss::Closed);
+    assert!(rig.try_accept().is_none(), "one attempt for both");
+    rig.advance(rig.net.limits.token_unreached_retry);
+    let task = config(&rig, &upstream);
+    grant(&rig, "t1");
+    serve(&rig, JSON, "{}");
     assert!(rig.take(task).is_ok());
 }
 
