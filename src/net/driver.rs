@@ -251,6 +251,12 @@ impl Driver {
         self.turns.get()
     }
 
+    /// Whether nothing may be served yet but what an upstream holds.
+    pub fn is_starting_normally(&self) -> bool {
+        let listens = !self.listeners.borrow().is_empty();
+        !listens && !self.is_draining() && self.loaded.borrow().config.is_normal_start()
+    }
+
     /// Whether every listener is accepted from; on the way out there is none.
     pub fn is_accepting(&self) -> bool {
         !self.listeners.borrow().iter().any(Task::is_finished)

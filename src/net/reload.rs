@@ -36,6 +36,16 @@ impl Report {
 
 /// Reads the configuration again and puts it in force.
 pub async fn reload(driver: &Rc<Driver>) -> Report {
+    if driver.is_starting_normally() {
+        // It would take the seed for content, and tell the service manager that it is ready.
+        let line = "the start is not over yet; try again when the relay listens".to_owned();
+        driver.log.error(format_args!("reload: {line}"));
+        return Report {
+            is_applied: false,
+            is_seed_used: false,
+            lines: vec![line],
+        };
+    }
     driver.notify.reloading(driver.clock.now());
     // Large and rare: no connection that might ask for it carries it along.
     let report = Box::pin(try_reload(driver)).await;

@@ -49,6 +49,8 @@ pub async fn first_documents(driver: &Rc<Driver>) -> Result<(), Missing> {
     let waited = driver.loaded.borrow().config.start_timeout;
     let mut alarm = Alarm::new(driver.clock.clone());
     alarm.set(Some(now + waited));
+    // A seed that is looked at meanwhile would be content.
+    driver.state.borrow_mut().watch_seed(false, now);
     super::tell_all(driver, |session| session.start_fetching(now));
     let is_complete = poll_fn(|context| {
         if driver.state.borrow().slots.missing().next().is_none() {
@@ -58,7 +60,12 @@ pub async fn first_documents(driver: &Rc<Driver>) -> Result<(), Missing> {
         alarm.poll(context).map(|()| false)
     });
     match is_complete.await {
-        true => Ok(()),
+        true => {
+            let watches = driver.loaded.borrow().config.seed.is_some();
+            let mut state = driver.state.borrow_mut();
+            state.watch_seed(watches, driver.clock.now());
+            Ok(())
+        }
         false => Err(Missing {
             waited,
             lines: why(driver),
