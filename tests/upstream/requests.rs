@@ -3,11 +3,7 @@
 //! The two were written by the same description and know nothing of each other: what they agree
 //! about is what the service does.
 
-#[allow(dead_code, reason = "the double is held to its word in its own test")]
-#[path = "double/mod.rs"]
-mod double;
-
-use double::{Double, Options};
+use crate::double::{Double, Options};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use smol::LocalExecutor;
