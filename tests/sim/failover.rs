@@ -5,20 +5,21 @@
 //! nothing spins. And once the faults end, the session is back on the primary with the newest
 //! document in the time that was promised. A failure prints its seed; `SIM_SEED=n` runs it alone.
 
+mod claims;
+mod orders;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use staffetta::limits::Limits;
 use staffetta::model::Role;
-use staffetta::state::session::{DialId, FetchId, Inbound, Loss, Order, Session, Setting};
+use staffetta::state::session::{DialId, FetchId, Inbound, Loss, Session, Setting};
 use staffetta::time::{Duration, Instant};
 
 use crate::upstream::{Fault, Upstream};
 
 /// Sockets of the model answer and die within this.
 const LATENCY_MAX: Duration = Duration::from_millis(300);
-/// Orders within one second of virtual time: a storm of changes makes ten fetches.
-const ORDERS_PER_SECOND_MAX: u32 = 45;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
@@ -407,229 +408,5 @@ impl Failover {
             self.shadow.probed = None;
             self.session.handle_clock_jump(self.now);
         }
-    }
-
-    // Orders.
-
-    fn drain(&mut self) {
-        while let Some(order) = self.session.poll_output(self.now) {
-            self.obey(order);
-        }
-        while self.session.poll_note().is_some() {}
-        let timeout = self.session.poll_timeout();
-        let is_later = timeout.is_none_or(|(at, _)| at > self.now);
-        assert!(is_later, "{}: would spin at {timeout:?}", self.tell());
-    }
-
-    fn obey(&mut self, order: Order) {
-        let second = self.now.as_micros() / 1_000_000;
-        if self.shadow.second != second {
-            self.shadow.second = second;
-            self.shadow.orders_in_second = 0;
-        }
-        self.shadow.orders_in_second += 1;
-        let count = self.shadow.orders_in_second;
-        assert!(count <= ORDERS_PER_SECOND_MAX, "{}: hot", self.tell());
-        match order {
-            Order::Dial { id, role } => self.dial(id, role),
-            Order::Hangup { id } => self.hang_up(id),
-            Order::Ping { id } => {
-                assert!(
-                    self.sockets[&id].is_open,
-                    "{}: a ping too early",
-                    self.tell()
-                );
-                self.plan(Event::Pong(id), LATENCY_MAX);
-            }
-            Order::Fetch { id, role } => self.fetch(id, role),
-            Order::Abandon { id } => {
-                let fetch = self.fetches.remove(&id);
-                assert!(fetch.is_some(), "{}: abandons nothing", self.tell());
-            }
-        }
-    }
-
-    fn hang_up(&mut self, id: DialId) {
-        let socket = self.sockets.remove(&id);
-        let socket = socket.unwrap_or_else(|| panic!("{}: whom?", self.tell()));
-        let is_active = |other: &&Socket| Some(other.role) == self.session.active();
-        let successor = self.sockets.values().find(is_active);
-        if !socket.is_open {
-            self.note_end(socket);
-        } else if socket.role == Role::Primary {
-            // A probe that failed, or a link that was followed: the longer wait is allowed.
-            self.shadow.primary_losses.push(self.now);
-        } else if let Some(primary) = successor {
-            // Or the backup was given up for lost, and what is left has to do.
-            let loss = self.session.link(Role::Backup).last_loss;
-            let is_lost = loss.is_some_and(|(_, at)| at == self.now);
-            let is_usable = primary.since <= self.shadow.fetched_from_primary;
-            let tell = "went back to what it never tried";
-            assert!(is_usable || is_lost, "{}: {tell}", self.tell());
-        }
-    }
-
-    fn dial(&mut self, id: DialId, role: Role) {
-        self.shadow.dials += 1;
-        assert!(
-            self.shadow.last_dial < Some(id),
-            "{}: an old id",
-            self.tell()
-        );
-        self.shadow.last_dial = Some(id);
-        assert!(self.has_backup || role == Role::Primary);
-        let hold = self.upstreams[role as usize].upgrade_hold;
-        assert!(hold <= self.now, "{}: before Retry-After", self.tell());
-        if self.session.active() == Some(Role::Backup) {
-            let least = self.shadow.probed.map(|at| at + self.limits.probe_interval);
-            let is_paced = least.is_none_or(|least| least <= self.now);
-            assert!(is_paced, "{}: probes too often", self.tell());
-            self.shadow.probed = Some(self.now);
-        } else {
-            let least = self.shadow.failed + self.least_wait();
-            assert!(least <= self.now, "{}: before its back-off", self.tell());
-            self.shadow.probed = None;
-        }
-        let socket = Socket {
-            role,
-            is_open: false,
-            since: self.now,
-            is_zombie: false,
-            has_missed: false,
-        };
-        self.sockets.insert(id, socket);
-        self.plan(Event::Upgrade(id), LATENCY_MAX);
-    }
-
-    /// What has to lie between the dial that failed last and the next, with nothing followed.
-    fn least_wait(&self) -> Duration {
-        let free = u32::from(self.has_backup);
-        let Some(step) = self.shadow.failed_dials.checked_sub(free + 1) else {
-            return Duration::ZERO;
-        };
-        let doubled = self.limits.backoff_first * 2u32.pow(step.min(10));
-        if doubled < self.limits.backoff_cap {
-            doubled / 2
-        } else {
-            self.limits.backoff_cap * 99 / 100
-        }
-    }
-
-    fn fetch(&mut self, id: FetchId, role: Role) {
-        assert!(
-            self.shadow.last_fetch < Some(id),
-            "{}: an old id",
-            self.tell()
-        );
-        self.shadow.last_fetch = Some(id);
-        let hold = self.upstreams[role as usize].get_hold;
-        assert!(hold <= self.now, "{}: before Retry-After", self.tell());
-        self.fetches.insert(id, (role, self.now));
-        self.plan(Event::Get(id), LATENCY_MAX);
-    }
-
-    // Claims.
-
-    fn open(&self, role: Role) -> usize {
-        let is_open = |socket: &&Socket| socket.role == role && socket.is_open;
-        self.sockets.values().filter(is_open).count()
-    }
-
-    fn check(&self) {
-        let active = self.session.active();
-        let (primary, backup) = (self.open(Role::Primary), self.open(Role::Backup));
-        let is_probe = active == Some(Role::Backup);
-        assert!(backup <= 1 && primary <= 1, "{}: a second", self.tell());
-        assert!(primary + backup <= 1 || is_probe, "{}: two", self.tell());
-        let followed = active.map_or(0, |role| self.open(role));
-        assert_eq!(followed, usize::from(active.is_some()), "{}", self.tell());
-        let fetches = self.fetches.len();
-        let primary = self
-            .fetches
-            .values()
-            .filter(|(role, _)| *role == Role::Primary);
-        let is_probe = is_probe && primary.count() == 1;
-        assert!(
-            fetches <= 1 || (fetches == 2 && is_probe),
-            "{}",
-            self.tell()
-        );
-    }
-
-    /// Back where it belongs, with what there is.
-    fn is_whole(&self) -> bool {
-        self.session.active() == Some(Role::Primary)
-            && self.session.is_live()
-            && self.open(Role::Backup) == 0
-            && self.sockets.len() == 1
-            && self.sockets.values().all(|socket| !socket.is_zombie)
-            && self.served == self.upstreams[0].version
-            && self.shadow.fetched >= self.shadow.changed
-    }
-
-    /// Until when it has to be so, now that nothing is wrong any more.
-    fn return_due(&mut self) -> Instant {
-        self.events
-            .retain(|Reverse((_, _, event))| !matches!(event, Event::Publish | Event::Fault(_)));
-        let limits = &self.limits;
-        let promised = limits.probe_interval + limits.stagger_max + LATENCY_MAX * 3;
-        let mut due = self.now + promised;
-        let primary = &self.upstreams[0];
-        due = due.max(primary.upgrade_hold + promised);
-        due = due.max(primary.get_hold + promised);
-        if let Some(denied) = primary.denied {
-            due = due.max(denied + limits.denied_cap + promised);
-        }
-        // Damping.
-        let recent = |at: &&Instant| self.now.since(**at) < limits.damping_window;
-        let losses = self.shadow.primary_losses.iter().filter(recent).count();
-        if losses >= limits.damping_losses {
-            let wait = limits.damping_wait_max + limits.stagger_max;
-            due = due.max(self.now + wait + promised);
-        }
-        // A socket that is dead and does not say so; a GET that hangs, and its retry.
-        let active = self.session.active();
-        let is_dead = |socket: &Socket| socket.is_zombie && Some(socket.role) == active;
-        if self.sockets.values().any(is_dead) {
-            due = due + limits.silence_timeout;
-        }
-        if active == Some(Role::Primary) {
-            due = due + limits.session_fetch_timeout + limits.refetch_cap;
-        }
-        // Nothing to follow: the longest back-off, after a dial that hangs.
-        if active.is_none() {
-            due = due + limits.backoff_cap + limits.session_dial_timeout;
-        }
-        due
-    }
-
-    /// Nothing more happens once it is whole.
-    fn stay(&mut self) {
-        let dials = self.shadow.dials;
-        let end = self.now + Duration::from_secs(300);
-        while self.step(end) {
-            assert_eq!(
-                self.session.active(),
-                Some(Role::Primary),
-                "{}",
-                self.tell()
-            );
-        }
-        assert!(self.is_whole(), "{}: did not stay", self.tell());
-        assert_eq!(self.shadow.dials, dials, "{}: dials again", self.tell());
-    }
-
-    fn tell(&self) -> String {
-        format!(
-            "seed {}, backup {}, at {:?}, faults {:?}, serving {} of {}, sockets {:?}, session {:?}",
-            self.seed,
-            self.has_backup,
-            self.now,
-            self.upstreams.each_ref().map(|upstream| upstream.fault),
-            self.served,
-            self.upstreams[0].version,
-            self.sockets,
-            self.session,
-        )
     }
 }
