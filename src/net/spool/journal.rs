@@ -15,14 +15,14 @@ mod mend;
 
 use crate::limits::Limits;
 use crate::model::report::ReportKind;
-use crate::net::disk::{Access, DiskError, Step, atomic_write, remove_leftovers};
+use crate::net::disk::{Access, DiskError, Step, atomic_write, make_folder, remove_leftovers};
 use crate::state::spool::Stored;
 use crate::wire::journal::{self, Mark, OVERHEAD_BYTES, Place};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// What ends the name of a file of lines.
@@ -87,11 +87,7 @@ impl Journal {
         bytes_max: u64,
         limits: &Limits,
     ) -> Result<(Journal, Repairs), DiskError> {
-        let made = fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder);
-        made.map_err(|error| DiskError::new(Step::Create, folder, &error))?;
+        make_folder(folder)?;
         remove_leftovers(folder)?;
         let most = u64::try_from(limits.spool_segment_bytes).unwrap_or(u64::MAX);
         let mut journal = Journal {

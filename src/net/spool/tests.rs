@@ -577,7 +577,7 @@ fn is_settled(driver: &Driver) -> bool {
 #[test]
 fn ten_thousand_entries_survive_an_outage_and_a_kill() {
     let scratch = Scratch::new("spool-kill");
-    let folder = scratch.path("live/events");
+    let folder = scratch.path("events");
     let upstream = Rc::new(RefCell::new(Upstream::default()));
     upstream.borrow_mut().is_away = true;
     let rig = Rig::new(Limits::PRODUCTION);
