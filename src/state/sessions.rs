@@ -9,7 +9,7 @@
 
 use super::session::{Note, Order, Session, Setting, Wake};
 use crate::limits::Limits;
-use crate::model::{Role, SlotIndex};
+use crate::model::SlotIndex;
 use crate::time::{Duration, Instant, Wall};
 
 /// A wall clock that moved by this much more or less than the monotonic one was set.
@@ -71,13 +71,6 @@ impl Sessions {
     /// The session of `slot`.
     pub fn of(&self, slot: SlotIndex) -> Option<&Session> {
         self.sessions.get(usize::from(slot.0))
-    }
-
-    /// Which upstream is followed: the primary, if that is so for any slot.
-    ///
-    /// Bounded by the number of slots.
-    pub fn followed(&self) -> Option<Role> {
-        self.sessions.iter().filter_map(Session::active).min()
     }
 
     /// Whether there is nobody to follow.
@@ -163,6 +156,7 @@ impl Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Role;
     use crate::state::session::Loss;
 
     const START: Instant = Instant::from_micros(1_000_000);

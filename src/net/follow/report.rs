@@ -1,8 +1,9 @@
 //! One batch of reports on its way to the service.
 //!
-//! Owns which upstream it goes to: the one that is followed, the primary while nobody is. A backup
-//! gets what was reported while it served, since its instance is billed for that; and what an
-//! answer means for the spool. When to try is decided there.
+//! Owns where it goes, and what an answer means for the spool; when to try is decided there.
+//!
+//! Always to the primary, whoever is followed: a backup stands in for the source of documents, and
+//! what was counted at its instance would be missing where people look for it. It waits.
 
 use std::rc::Rc;
 
@@ -18,8 +19,7 @@ pub async fn report(driver: &Rc<Driver>, kind: ReportKind, body: Vec<u8>) -> Out
     let Some(follow) = &driver.follow else {
         return Outcome::Later(None);
     };
-    let role = driver.state.borrow().sessions.followed();
-    let upstream = follow.upstream(role.unwrap_or(Role::Primary)).clone();
+    let upstream = follow.upstream(Role::Primary).clone();
     match upstream.report(&follow.net, kind, body).await {
         Ok(()) => Outcome::Delivered,
         Err(error) => outcome(&error),
