@@ -100,7 +100,6 @@ impl World {
             state,
             loaded,
             follow: None,
-            notify: Notify::default(),
             random_seed: seed,
         };
         let driver = Driver::new(parts);

@@ -96,8 +96,8 @@ pub fn notify(double: &Double) {
     }
 }
 
-/// A site that follows `primary` (and `backup`), and starts as `start` says. Unless that is `normal`,
-/// it has a seed: the document with the mark `seed`.
+/// A site that follows `primary` (and `backup`), and starts as `start` says. Unless that is
+/// `normal`, it has a seed: the document with the mark `seed`.
 pub fn site(name: &str, start: &str, primary: &Double, backup: Option<&Double>) -> Site {
     let primary = format!("http://{}", primary.address);
     let backup = backup.map(|backup| format!("http://{}", backup.address));
