@@ -74,6 +74,11 @@ bench-get *options: bench-tools
 bench-fanout *options: bench-tools
     python3 tests/bench/fanout.py {{ options }}
 
+# Times a change at the upstream to the last of 2,000 clients.
+bench-propagation *options: bench-tools
+    cargo build --release --locked --example double
+    python3 tests/bench/propagation.py {{ options }}
+
 # Weighs 5,000 idle clients of each kind on the static build that ships (--tls).
 bench-idle *options: bench-tools (cross "x86_64")
     python3 tests/bench/idle.py --relay target/dist/x86_64-unknown-linux-musl/staffetta \

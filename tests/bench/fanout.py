@@ -7,7 +7,7 @@ round each, so that every line sees the same machine. See README.md for the meth
 
 from rig import Rig, arguments, fail, machine, median, raise_open_files, ratio, table
 from peers import BROKERS
-from seed import ADMIN_TOKEN, CONFIG_PATH, SSE_PATH, WS_PATH, Relay, seed
+from seed import ADMIN_TOKEN, CONFIG_PATH, SSE_PATH, WS_PATH, Double, Relay, seed
 
 PATHS = {"sse": SSE_PATH, "ws": WS_PATH}
 
@@ -15,7 +15,8 @@ PATHS = {"sse": SSE_PATH, "ws": WS_PATH}
 class Line:
     """One server, its swarm and what they measured."""
 
-    def __init__(self, rig, options, kind, name, *, relay=False, broker=None, tls=False, stuck=0):
+    def __init__(self, rig, options, kind, name, *, relay=False, broker=None, tls=False, stuck=0,
+                 double=None):
         self.name, self.kind, self.rounds, self.publishes = name, kind, [], None
         label = name.replace(" ", "-")
         # Streams, their refetchers, and room for the reload.
@@ -23,8 +24,11 @@ class Line:
         if broker:
             self.begin_broker(rig, options, label, broker)
             return
+        upstream = None
+        if double:
+            upstream = Double(rig, double, f"{label}-upstream", seed(options.size, 0))
         if relay:
-            self.relay = Relay(rig, label, options.size, tls, connections)
+            self.relay = Relay(rig, label, options.size, tls, connections, upstream)
             self.server, port, admin = self.relay.program, self.relay.port, self.relay.admin_port
             token = self.relay.token()
         else:
@@ -38,7 +42,9 @@ class Line:
                 "--seconds-max", 900]
         if kind == "ws":
             argv += ["--refetch", CONFIG_PATH]
-        if relay:
+        if upstream:
+            argv += ["--put", f"127.0.0.1:{upstream.control_port}", "--put-path", Double.PUT_PATH]
+        elif relay:
             argv += ["--seed", self.relay.seed]
         if tls:
             argv += ["--tls-ca", self.relay.ca, "--tls-name", "localhost"]

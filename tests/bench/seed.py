@@ -10,6 +10,7 @@ The document looks like a real one: flags of every type, rules, a segment; the p
 import json
 import subprocess
 import sys
+import urllib.request
 from rig import fail, json_line
 
 GUID = "11111111-2222-3333-4444-555555555555"
@@ -61,10 +62,26 @@ def seed(size_bytes, round_number):
     return json_line(document)
 
 
-class Relay:
-    """A running relay with its own seed file and its two ports."""
+class Double:
+    """A running double of the service that has a seed for document."""
 
-    def __init__(self, rig, name, size_bytes=20_000, tls=False, connections=1024):
+    # By this request a round changes the document, and tells the sockets of it.
+    PUT_PATH = f"/documents/{COLLECTION}/{ENVIRONMENT}?notify=1"
+
+    def __init__(self, rig, program, name, document):
+        argv = [program, "--node", name, "--api-key", KEY, "--guid", GUID]
+        self.program = rig.start(name, argv)
+        self.port = int(self.program.wait_for(r"serving on 127\.0\.0\.1:(\d+)")[1])
+        self.control_port = int(self.program.wait_for(r"control on 127\.0\.0\.1:(\d+)")[1])
+        url = f"http://127.0.0.1:{self.control_port}{self.PUT_PATH}"
+        request = urllib.request.Request(url, document, method="PUT")
+        urllib.request.urlopen(request, timeout=5).close()
+
+
+class Relay:
+    """A running relay with its own seed file, or with an upstream, and its two ports."""
+
+    def __init__(self, rig, name, size_bytes=20_000, tls=False, connections=1024, upstream=None):
         self.folder = rig.folder / name
         self.folder.mkdir()
         self.seed = self.folder / "seed.json"
@@ -81,6 +98,10 @@ class Relay:
             "limits": {"connections": connections, "memory": "1GiB"},
             "log": {"format": "plain"},
         }
+        if upstream:
+            del config["seed"]
+            primary = {"url": f"http://127.0.0.1:{upstream.port}", "api_key": KEY}
+            config["upstream"] = {"primary": primary}
         if tls:
             made = subprocess.run([rig.relay, "cert", "--dir", self.folder, "--name", "localhost"],
                                   capture_output=True, text=True, check=False)

@@ -62,6 +62,8 @@ pub enum Change {
     /// The round's file is published to where the clients listen: by a POST to that path, or, for
     /// MQTT, to that topic.
     Publish { path: String },
+    /// The round's file is put there: an upstream of the server that the clients listen to.
+    Put { route: Route, path: String },
 }
 
 /// Why the swarm cannot go on.
@@ -343,7 +345,9 @@ impl Swarm {
     fn ask_for_change(&mut self, file: Option<PathBuf>) -> Result<Instant, SwarmError> {
         let published;
         let (route, kind, request) = match (&self.plan.change, self.plan.kind, file) {
-            (None, ..) | (_, Kind::KeepAlive, _) | (Some(Change::Publish { .. }), _, None) => {
+            (None, ..)
+            | (_, Kind::KeepAlive, _)
+            | (Some(Change::Publish { .. } | Change::Put { .. }), _, None) => {
                 return Err(SwarmError::NoRounds);
             }
             (
@@ -367,6 +371,10 @@ impl Swarm {
             (Some(Change::Publish { path }), _, Some(file)) => {
                 published = post(path, &std::fs::read(file)?);
                 (&self.plan.route, Kind::KeepAlive, &published)
+            }
+            (Some(Change::Put { route, path }), _, Some(file)) => {
+                published = upload("PUT", path, "", &std::fs::read(file)?);
+                (route, Kind::KeepAlive, &published)
             }
         };
         let start = Instant::now();
@@ -446,9 +454,18 @@ fn watch(epoll: &OwnedFd, source: impl AsFd, token: u64) -> Result<(), SwarmErro
 
 /// A message that subscribers get as an event of the name by which a relay ends a change.
 fn post(path: &str, body: &[u8]) -> Vec<u8> {
+    upload(
+        "POST",
+        path,
+        "X-EventSource-Event: SSEEvent_update\r\n",
+        body,
+    )
+}
+
+fn upload(method: &str, path: &str, extra: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nX-EventSource-Event: SSEEvent_update\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{extra}\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
     );
     [head.as_bytes(), body].concat()

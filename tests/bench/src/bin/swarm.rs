@@ -29,6 +29,8 @@ usage: swarm --kind sse|ws|keepalive|mqtt --to 127.0.0.1:PORT --path PATH [optio
   --admin 127.0.0.1:PORT  where a round asks for the change (POST /reload)
   --admin-token TOKEN
   --publish PATH       a round publishes the file that its command names there
+  --put 127.0.0.1:PORT a round puts the file that its command names there
+  --put-path PATH      at this path
   --seed FILE          where a round moves the file that its command names
   --tls-ca FILE        speak TLS and trust these certificates
   --tls-name NAME      the server's name (localhost)
@@ -48,6 +50,8 @@ struct Arguments {
     admin: Option<SocketAddrV4>,
     admin_token: String,
     publish: Option<String>,
+    put: Option<SocketAddrV4>,
+    put_path: String,
     seed: Option<PathBuf>,
     tls_ca: Option<PathBuf>,
     tls_name: String,
@@ -69,6 +73,8 @@ fn parse() -> Result<Arguments, lexopt::Error> {
         admin: None,
         admin_token: String::new(),
         publish: None,
+        put: None,
+        put_path: String::from("/"),
         seed: None,
         tls_ca: None,
         tls_name: String::from("localhost"),
@@ -94,6 +100,8 @@ fn parse() -> Result<Arguments, lexopt::Error> {
             "admin" => found.admin = Some(value.parse()?),
             "admin-token" => found.admin_token = value.string()?,
             "publish" => found.publish = Some(value.string()?),
+            "put" => found.put = Some(value.parse()?),
+            "put-path" => found.put_path = value.string()?,
             "seed" => found.seed = Some(value.into()),
             "tls-ca" => found.tls_ca = Some(value.into()),
             "tls-name" => found.tls_name = value.string()?,
@@ -140,6 +148,10 @@ fn plan(arguments: &Arguments) -> Result<Plan, lexopt::Error> {
     });
     let publish = arguments.publish.clone();
     let publish = publish.map(|path| Change::Publish { path });
+    let put = arguments.put.map(|to| Change::Put {
+        route: Route { to, tls: None },
+        path: arguments.put_path.clone(),
+    });
     Ok(Plan {
         kind,
         clients: arguments.clients,
@@ -153,7 +165,7 @@ fn plan(arguments: &Arguments) -> Result<Plan, lexopt::Error> {
             to: arguments.to,
             tls,
         },
-        change: publish.or(ask),
+        change: publish.or(put).or(ask),
         connecting_max: arguments.connecting_max,
         round_timeout: Duration::from_secs(10),
         connect_timeout: Duration::from_secs(120),
