@@ -9,6 +9,11 @@ default:
 demo:
     seeds/demo
 
+# Kills a primary and brings it back, before IBM's Python SDK; ends by itself.
+demo-failover:
+    cargo build --locked --bin staffetta --example double
+    tests/double/failover.py
+
 # Runs every test; the SDKs are installed below target/.
 test:
     cargo test --locked
