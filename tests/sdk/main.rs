@@ -4,6 +4,9 @@
 //! cargo's target directory. The SDK waits 15 s before it reconnects, and so do these tests, side
 //! by side.
 
+#[allow(dead_code, reason = "the double is held to its word in its own test")]
+#[path = "../double/mod.rs"]
+mod double;
 #[path = "../harness/mod.rs"]
 mod harness;
 
@@ -16,6 +19,7 @@ mod namespace;
 mod python;
 mod rust;
 mod scenario;
+mod upstream;
 
 use app::{App, Route, SLOTS, START_MAX};
 use demo::demo;
