@@ -8,13 +8,18 @@
 //! Clients are numbered: streams first, then their refetchers, then the stuck ones, which are read
 //! until they are set up and never again. Every loop here ends at a deadline.
 
+mod error;
+mod round;
+
+pub use error::SwarmError;
+pub use round::Round;
+
 use crate::client::{Client, ClientError};
 use crate::mqtt;
 use crate::reader::Kind;
 use crate::transport::Route;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
@@ -66,89 +71,12 @@ pub enum Change {
     Put { route: Route, path: String },
 }
 
-/// Why the swarm cannot go on.
-#[derive(Debug)]
-pub enum SwarmError {
-    Client(usize, ClientError),
-    /// The change could not be asked for.
-    Reload(ClientError),
-    /// Not all clients were set up in time; so many were.
-    NotReady(usize),
-    System(io::Error),
-    /// A round was asked for, and the plan has no way to make a change.
-    NoRounds,
-}
-
-impl From<io::Error> for SwarmError {
-    fn from(error: io::Error) -> SwarmError {
-        SwarmError::System(error)
-    }
-}
-
-impl From<rustix::io::Errno> for SwarmError {
-    fn from(error: rustix::io::Errno) -> SwarmError {
-        SwarmError::System(error.into())
-    }
-}
-
-impl fmt::Display for SwarmError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SwarmError::Client(number, error) => write!(formatter, "client {number}: {error}"),
-            SwarmError::Reload(error) => write!(formatter, "asking for a change: {error}"),
-            SwarmError::NotReady(ready) => write!(formatter, "only {ready} clients are set up"),
-            SwarmError::System(error) => error.fmt(formatter),
-            SwarmError::NoRounds => formatter.write_str("a round needs streams and a way"),
-        }
-    }
-}
-
 /// A line from the standard input.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     /// Make a change, with that file if one is named.
     Round(Option<PathBuf>),
     Quit,
-}
-
-/// The times of one round, from the moment the change was asked for.
-#[derive(Debug, Default)]
-pub struct Round {
-    /// Living clients at the start.
-    pub clients: usize,
-    pub changed: usize,
-    pub refetched: usize,
-    /// Clients that saw more changes than there were.
-    pub extra: usize,
-    /// The answer to the request for the change.
-    pub answer: Option<Duration>,
-    /// The first byte at any client.
-    pub first: Option<Duration>,
-    /// The change whole at the last client.
-    pub last: Duration,
-    /// The document fetched by the last client.
-    pub refetch: Duration,
-    /// Bytes read by all clients.
-    pub bytes: u64,
-}
-
-impl fmt::Display for Round {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "round clients={} changed={} refetched={} extra={} answer_us={} first_us={} \
-             last_us={} refetch_us={} bytes={}",
-            self.clients,
-            self.changed,
-            self.refetched,
-            self.extra,
-            self.answer.unwrap_or_default().as_micros(),
-            self.first.unwrap_or_default().as_micros(),
-            self.last.as_micros(),
-            self.refetch.as_micros(),
-            self.bytes,
-        )
-    }
 }
 
 /// The clients and what drives them.
