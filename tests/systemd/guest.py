@@ -23,6 +23,7 @@ EXAMPLES = Path("/usr/share/staffetta/examples")
 DROP_INS = Path("/etc/systemd/system/staffetta.service.d")
 SOCKET_DROP_INS = Path("/etc/systemd/system/staffetta.socket.d")
 CREDENTIALS = Path("/etc/credstore")
+STATE = Path("/var/lib/staffetta")
 SECRET = "0123456789abcdef0123456789abcdef"
 GUID = "11111111-2222-3333-4444-555555555555"
 PATIENCE = 30
@@ -143,7 +144,7 @@ def set_right():
     """The relay as installed, with the demo seed and one key, serving."""
     systemctl("stop", "staffetta.socket", "staffetta.service", check=False)
     systemctl("disable", "--quiet", "staffetta.socket", check=False)
-    for folder in (DROP_INS, SOCKET_DROP_INS, CREDENTIALS):
+    for folder in (DROP_INS, SOCKET_DROP_INS, CREDENTIALS, STATE):
         shutil.rmtree(folder, ignore_errors=True)
     write_config()
     place(KEY, SECRET + "\n")
@@ -161,13 +162,14 @@ def change_seed():
 
 
 def test_start_is_ready_within_two_seconds_and_says_what_is_served():
+    assert show("StatusText").startswith("serves 4 of 4 slots (seed), "), show("StatusText")
     systemctl("stop", "staffetta")
     start = time.monotonic()
     systemctl("start", "staffetta")
     took = time.monotonic() - start
     assert serves(), "the socket takes connections once the unit is active"
     assert took < 2, f"{took:.1f} s"
-    assert show("StatusText").startswith("serves 4 of 4 slots (seed), "), show("StatusText")
+    assert show("StatusText").startswith("serves 4 of 4 slots (cache), "), show("StatusText")
     assert b'"serving"' in ask("/status", Unix("admin"))[1]
     assert "No problems." in run("staffetta", "status")
 
@@ -192,9 +194,12 @@ def test_it_runs_as_its_own_user_without_capabilities():
     assert mode == 0o750, oct(mode)
 
 
-def test_a_useless_seed_leaves_it_running_with_503():
-    systemctl("stop", "staffetta")
+def test_what_was_served_survives_a_bad_seed_until_a_factory_reset():
     place(SEED, "{}")
+    systemctl("restart", "staffetta")
+    assert serves() and "4 of 4 slots (cache)" in show("StatusText"), show("StatusText")
+    systemctl("stop", "staffetta")
+    shutil.rmtree(STATE)
     systemctl("start", "staffetta")
     status, _, headers = ask(config_path())
     assert (status, "Retry-After" in headers) == (503, True), status
@@ -378,7 +383,7 @@ def test_remove_keeps_what_is_the_sites_and_purge_does_not():
     run("dpkg", "--install", "/acceptance/staffetta.deb")
     assert serves(), "a new installation finds its config and starts"
     run("dpkg", "--purge", "staffetta")
-    assert not ETC.exists() and not Path("/var/lib/staffetta").exists()
+    assert not ETC.exists() and not STATE.exists()
     run("dpkg", "--install", "/acceptance/staffetta.deb")
 
 
