@@ -5,7 +5,9 @@
 //! Else by source:
 //!
 //! * The primary is always followed, back too: a rollback there is a decision of somebody.
-//! * A backup is followed but for what is known to be older (`history` says how).
+//! * A backup is followed but for what is known to be older (`history` says how). One that has shown
+//!   what is served is level with it: what it has after that is newer, even if it was served before,
+//!   as when somebody turns a flag off again there.
 //! * The state folder fills an empty slot only.
 //! * A seed that was never offered before replaces everything while no upstream is followed; while
 //!   one is, it is noted as superseded.
@@ -76,6 +78,8 @@ pub struct Slot {
     history: History,
     /// A session with an upstream is up.
     is_following: bool,
+    /// The backup has shown what is served, since that was adopted.
+    is_backup_level: bool,
     /// The seed that was last offered to this process.
     seed: Option<Digest>,
     versions: u64,
@@ -116,6 +120,7 @@ impl Slots {
             stale: 0,
             history: History::new(limits),
             is_following: false,
+            is_backup_level: false,
             seed: None,
             versions: 0,
         };
@@ -212,6 +217,11 @@ impl Slots {
             Verdict::Supersede => Adoption::Superseded,
         };
         let mut is_news = false;
+        slot.is_backup_level = match adoption {
+            Adoption::Adopted(_) => source == Source::Backup,
+            Adoption::Unchanged => slot.is_backup_level || source == Source::Backup,
+            Adoption::Stale | Adoption::Superseded => slot.is_backup_level,
+        };
         if adoption != Adoption::Stale {
             slot.refusal = None;
         }
@@ -295,7 +305,9 @@ impl Slot {
         }
         match source {
             Source::Primary => Verdict::Adopt,
-            Source::Backup if self.history.is_older(digest) => Verdict::Stale,
+            Source::Backup if !self.is_backup_level && self.history.is_older(digest) => {
+                Verdict::Stale
+            }
             Source::Backup => Verdict::Adopt,
             Source::Cache => Verdict::Supersede,
             Source::Seed if self.takes_seed(held, digest) => Verdict::Adopt,
@@ -483,6 +495,24 @@ mod tests {
     }
 
     #[test]
+    fn a_backup_that_went_back_itself_is_followed() {
+        // A flag was off (1) and on (2) when the primary died; the backup has caught up.
+        let mut slots = slots();
+        after(&mut slots, &[(1, Source::Primary), (2, Source::Primary)]);
+        after(&mut slots, &[(2, Source::Backup)]);
+        let off = after(&mut slots, &[(1, Source::Backup)]);
+        assert!(matches!(off, Adoption::Adopted(_)), "{off:?}");
+        // On and off again, all of it at the backup.
+        after(&mut slots, &[(2, Source::Backup), (3, Source::Backup)]);
+        after(&mut slots, &[(2, Source::Backup)]);
+        assert_eq!(served(&slots), (2, Source::Backup));
+        // What the primary brings puts it behind again.
+        after(&mut slots, &[(4, Source::Primary)]);
+        assert_eq!(after(&mut slots, &[(2, Source::Backup)]), Adoption::Stale);
+        assert_eq!(after(&mut slots, &[(3, Source::Backup)]), Adoption::Stale);
+    }
+
+    #[test]
     fn older_backup_digest_is_not_adopted_after_a_restart() {
         let mut slots = slots();
         after(&mut slots, &[(1, Source::Primary), (2, Source::Primary)]);
@@ -613,8 +643,8 @@ mod tests {
             kept == Some(FIRST)
         };
         assert!(kept(1, Source::Seed) && kept(2, Source::Primary));
-        assert!(!kept(2, Source::Primary) && !kept(2, Source::Backup));
         assert!(!kept(1, Source::Backup), "stale");
+        assert!(!kept(2, Source::Primary) && !kept(2, Source::Backup));
         assert!(!kept(1, Source::Seed), "superseded and known");
         assert!(kept(3, Source::Seed) && !kept(3, Source::Seed));
         assert!(!kept(3, Source::Primary) && kept(4, Source::Primary));
