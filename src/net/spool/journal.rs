@@ -61,6 +61,8 @@ pub struct Journal {
     folder: PathBuf,
     bytes_max: u64,
     segment_bytes: u64,
+    /// What a file may have grown to under any configuration.
+    file_bytes_max: usize,
     line_bytes_max: usize,
     window_bytes: usize,
     /// Oldest first.
@@ -94,6 +96,7 @@ impl Journal {
             folder: folder.to_path_buf(),
             bytes_max,
             segment_bytes: most.min(bytes_max / 4),
+            file_bytes_max: limits.spool_segment_bytes + line_bytes_max(limits),
             line_bytes_max: line_bytes_max(limits),
             window_bytes: limits.spool_window_bytes,
             segments: VecDeque::new(),

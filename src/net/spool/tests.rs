@@ -443,6 +443,23 @@ fn a_torn_end_is_cut_off_and_told_once() {
 }
 
 #[test]
+fn a_smaller_bound_costs_nothing_that_was_written_before() {
+    let scratch = Scratch::new("spool-smaller");
+    let limits = Limits::PRODUCTION;
+    let mut journal = Journal::open(scratch.folder(), 8 << 20, &limits).unwrap().0;
+    let mut batches = 0;
+    while journal.stored().bytes < limits.spool_segment_bytes as u64 * 3 / 4 {
+        let records: Vec<Record> = (batches..batches + 20).map(ten).collect();
+        journal.append(&records).unwrap();
+        batches += 20;
+    }
+    assert_eq!(files(scratch.folder()).len(), 1);
+    let (mut journal, repairs) = Journal::open(scratch.folder(), 64 << 10, &limits).unwrap();
+    assert!(repairs.is_empty(), "{repairs:?}");
+    assert_eq!(journal.stored().entries, batches * 10);
+}
+
+#[test]
 fn a_mark_that_cannot_be_read_delivers_again_and_is_told() {
     let scratch = Scratch::new("spool-mark");
     let (mut journal, limits) = journal(scratch.folder(), 3);

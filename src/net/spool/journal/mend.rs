@@ -5,7 +5,7 @@
 //! and a mark that cannot be read costs repetition, not entries.
 
 use super::{ENDING, Journal, MARK, MARK_BYTES_MAX, Repairs, Segment, path};
-use crate::net::disk::{DiskError, Step, read_bounded};
+use crate::net::disk::{DiskError, Problem, Step, read_bounded};
 use crate::wire::journal::{self, Mark, Place};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -35,12 +35,14 @@ impl Journal {
             return Ok(());
         };
         let path = path(&self.folder, newest.first);
-        let bytes_max = usize::try_from(self.segment_bytes).unwrap_or(usize::MAX);
-        let bytes_max = bytes_max.saturating_add(self.line_bytes_max);
-        // One that grew past its bound is not ours: nothing of it counts, and it is cut to nothing.
-        let bytes = read_bounded(&path, bytes_max)
-            .unwrap_or(None)
-            .unwrap_or_default();
+        let bytes = match read_bounded(&path, self.file_bytes_max) {
+            Ok(bytes) => bytes.unwrap_or_default(),
+            // One that grew past its bound is not ours: nothing of it counts, and it is cut to
+            // nothing.
+            Err(error) if matches!(error.problem, Problem::TooLarge { .. }) => Vec::new(),
+            // It may be read another time, and is left as it is until then.
+            Err(error) => return Err(error),
+        };
         let (mut whole, mut entries) = (0, 0);
         while let Some(line) = bytes.get(whole..).and_then(journal::decode) {
             whole += line.bytes;
