@@ -323,6 +323,9 @@ pub struct Limits {
     /// After IAM was not reached, how long it is not asked again: enough for all slots that waited
     /// for that attempt to share it. Less than any probe or back-off, which pace the rest.
     pub token_unreached_retry: Duration,
+    /// While a token that is good is held, how long a request waits for the next one. An IAM that
+    /// hangs must not use up the time of a dial.
+    pub token_refresh_timeout: Duration,
 }
 
 const _: () = {
@@ -335,6 +338,7 @@ const _: () = {
     // A probe is not to find the door shut by the one before, nor the first try after an outage.
     assert!(limits.token_unreached_retry.as_millis() < limits.backoff_first.as_millis() / 2);
     assert!(limits.token_unreached_retry.as_secs() < limits.retry_primary_min.as_secs());
+    assert!(limits.token_refresh_timeout.as_secs() < limits.session_dial_timeout.as_secs() / 2);
     // The ping has to be answered before its link is lost, and a probe over before the next.
     assert!(limits.ping_after.as_secs() * 2 <= limits.silence_timeout.as_secs());
     assert!(limits.session_dial_timeout.as_secs() <= limits.probe_interval.as_secs());
@@ -475,6 +479,7 @@ impl Limits {
         probe_interval_min: Duration::from_secs(1),
         failure_window: Duration::from_secs(60),
         token_unreached_retry: Duration::from_secs(2),
+        token_refresh_timeout: Duration::from_secs(5),
     };
 }
 

@@ -20,6 +20,7 @@ use crate::wire::http::request::Request;
 use crate::wire::iam::client::{Grant, form, parse_grant};
 
 use super::client::{Net, USER_AGENT};
+use super::deadline::within;
 use super::dial::{Way, host_and_port};
 use super::error::{Problem, UpstreamError};
 use super::fetch::fetch;
@@ -77,7 +78,7 @@ impl Tokens {
         let outcome = match next {
             Next::Use(token) => Ok(token),
             Next::Ask => self.ask(net).await,
-            Next::Refresh(token) => Ok(self.ask(net).await.unwrap_or(token)),
+            Next::Refresh(token) => Ok(self.refresh(net).await.unwrap_or(token)),
             Next::Wait(_) => {
                 let failed = self.failed.borrow().clone();
                 Err(failed.unwrap_or_else(|| self.error(Problem::Busy)))
@@ -107,6 +108,21 @@ impl Tokens {
 
     fn error(&self, problem: Problem) -> UpstreamError {
         UpstreamError::new(&host_and_port(&self.way.endpoint), problem)
+    }
+
+    /// Asks for another token while one is held that will do: whoever carries a request does not
+    /// wait long for it, and the next one not at all.
+    async fn refresh(&self, net: &Net) -> Option<Rc<str>> {
+        let patience = net.limits.token_refresh_timeout;
+        let key = self.api_key.borrow().clone();
+        if let Some(outcome) = within(&net.clock, patience, self.ask(net)).await {
+            return outcome.ok();
+        }
+        if *self.api_key.borrow() == key {
+            let (limits, now) = (&net.limits, net.clock.now());
+            self.token.borrow_mut().handle_failed(None, limits, now);
+        }
+        None
     }
 
     async fn ask(&self, net: &Net) -> Result<Rc<str>, UpstreamError> {
