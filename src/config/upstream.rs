@@ -72,7 +72,8 @@ impl UpstreamConfig {
         proxy.leads_to(target).then_some(&proxy.endpoint)
     }
 
-    fn is_same_but_key(&self, other: &UpstreamConfig) -> bool {
+    /// Whether `other` is the same upstream, reached in the same way, whatever its key.
+    pub fn is_same_but_key(&self, other: &UpstreamConfig) -> bool {
         self.url == other.url
             && self.guid == other.guid
             && self.iam_url == other.iam_url

@@ -22,6 +22,7 @@ use std::rc::Rc;
 
 use smol::Task;
 
+use crate::config::Upstreams;
 use crate::model::{Role, SlotIndex, SlotKey};
 use crate::state::session::{DialId, FetchId, Order, Session};
 use crate::state::sessions::Step;
@@ -40,6 +41,8 @@ pub struct Follow {
     pub net: Rc<Net>,
     primary: Rc<Upstream>,
     backup: Option<Rc<Upstream>>,
+    /// What is followed until the next start, whatever is configured by then.
+    configured: Upstreams,
     links: RefCell<HashMap<(SlotIndex, DialId), Link>>,
     fetches: RefCell<HashMap<(SlotIndex, FetchId), Task<()>>>,
     problems: RefCell<HashMap<(SlotIndex, Role), Trouble>>,
@@ -57,26 +60,31 @@ impl Follow {
     /// The upstreams of a configuration, if it names any. Nothing is asked of them yet.
     pub fn new(loaded: &Loaded, net: impl FnOnce() -> Net) -> Option<Follow> {
         let upstreams = loaded.upstreams.as_ref()?;
+        let configured = loaded.config.upstream.clone()?;
         let backup = upstreams.backup.as_ref();
         Some(Follow {
             net: Rc::new(net()),
             primary: Rc::new(upstream(&upstreams.primary)),
             backup: backup.map(upstream).map(Rc::new),
+            configured,
             links: RefCell::default(),
             fetches: RefCell::default(),
             problems: RefCell::default(),
         })
     }
 
-    /// Takes the keys of a configuration that was read again, from now on.
+    /// Takes the keys of a configuration that was read again, from now on. A key is for the
+    /// upstream beside which it stands: where that is not the one that is followed, which only a
+    /// restart changes, its key goes nowhere.
     pub fn replace_keys(&self, loaded: &Loaded) {
-        let Some(upstreams) = &loaded.upstreams else {
-            return;
-        };
         for role in Role::ALL {
-            if let Some(upstream) = upstreams.of(role) {
-                let key = upstream.api_key.clone();
-                self.upstream(role).replace_key(key, &self.net);
+            let read = loaded.upstreams.as_ref();
+            let read = read.and_then(|upstreams| upstreams.of(role));
+            if let (Some(read), Some(followed)) = (read, self.configured.of(role))
+                && read.config.is_same_but_key(followed)
+            {
+                let upstream = self.upstream(role);
+                upstream.replace_key(read.api_key.clone(), &self.net);
             }
         }
     }

@@ -34,6 +34,7 @@ mod clock;
 mod crowd;
 mod failover;
 mod fanout;
+mod keys;
 mod place;
 mod requests;
 mod silence;
