@@ -76,7 +76,7 @@ impl Follow {
     /// Takes the keys of a configuration that was read again, from now on. A key is for the
     /// upstream beside which it stands: where that is not the one that is followed, which only a
     /// restart changes, its key goes nowhere.
-    pub fn replace_keys(&self, loaded: &Loaded) {
+    fn replace_keys(&self, loaded: &Loaded) {
         for role in Role::ALL {
             let read = loaded.upstreams.as_ref();
             let read = read.and_then(|upstreams| upstreams.of(role));
@@ -150,6 +150,20 @@ pub fn start(driver: &Driver) {
 fn tell_all(driver: &Driver, what: impl Fn(&mut Session)) {
     driver.state.borrow_mut().sessions.tell_all(what);
     driver.wake();
+}
+
+/// A configuration was read again: its keys and authorities count from now on, and what was refused
+/// is asked for again at once. Somebody has just been at it.
+pub fn handle_reload(driver: &Driver, loaded: &Loaded) {
+    let Some(follow) = &driver.follow else { return };
+    follow.net.forget_authorities();
+    follow.replace_keys(loaded);
+    let now = driver.clock.now();
+    tell_all(driver, |session| session.handle_reload(now));
+    if let Some(spool) = driver.state.borrow_mut().events.spool_mut() {
+        spool.handle_reload();
+    }
+    driver.spool_bell.ring();
 }
 
 /// Carries out what the sessions want, as far as there is anything.

@@ -9,6 +9,7 @@
 use std::rc::Rc;
 
 use super::driver::Driver;
+use super::follow;
 use super::load::{self, LoadError, Loaded};
 use super::seed;
 use super::tunnels::Tunnels;
@@ -136,9 +137,7 @@ fn apply(driver: &Rc<Driver>, mut loaded: Loaded) -> Vec<String> {
     ));
     *driver.tls.borrow_mut() = loaded.tls.clone();
     *driver.tunnels.borrow_mut() = Tunnels::new(&loaded.config);
-    if let Some(follow) = &driver.follow {
-        follow.replace_keys(&loaded);
-    }
+    follow::handle_reload(driver, &loaded);
     driver.log.set_level(loaded.config.log.level.into());
     *driver.loaded.borrow_mut() = Rc::new(loaded);
     driver.wake();

@@ -366,6 +366,15 @@ impl Spool {
         })
     }
 
+    /// Somebody changed a key, or what a key may do: where it was refused, it is tried again at
+    /// once.
+    pub fn handle_reload(&mut self) {
+        if self.mood == Mood::Denies {
+            self.denied.reset();
+            self.retry_at = None;
+        }
+    }
+
     fn handle_done(&mut self, outcome: Outcome, now: Instant) -> Option<Note> {
         self.delayed.reset();
         self.denied.reset();

@@ -89,6 +89,11 @@ impl Net {
         self.random.borrow_mut().u128(..).to_be_bytes()
     }
 
+    /// Reads the files of authorities anew when they are needed next.
+    pub fn forget_authorities(&self) {
+        self.trusted.borrow_mut().clear();
+    }
+
     /// What handshakes are made with where `trust` vouches. Read once; a failure is looked into
     /// again by the next who asks.
     pub async fn client_tls(&self, trust: &Trust) -> Result<ClientTls, Problem> {
@@ -156,7 +161,8 @@ impl Upstream {
         &self.way.endpoint
     }
 
-    /// Takes another API key, from now on; tokens that were had by the old one are forgotten.
+    /// Takes an API key that was read again, from now on. With another one, tokens that were had by
+    /// the old one are forgotten; where the same was refused, IAM is asked again.
     pub fn replace_key(&self, api_key: Option<Secret>, net: &Net) {
         self.tokens.replace_key(api_key, net);
     }

@@ -50,11 +50,15 @@ impl Tokens {
         }
     }
 
-    /// Takes another key, from now on.
+    /// Takes a key that was read again, from now on.
     pub fn replace_key(&self, api_key: Option<Secret>, net: &Net) {
+        let now = net.clock.now();
+        let is_denied = |error: &UpstreamError| error.loss() == Loss::Denied;
         if *self.api_key.borrow() != api_key {
             *self.api_key.borrow_mut() = api_key;
-            self.token.borrow_mut().forget(net.clock.now());
+            self.token.borrow_mut().forget(now);
+        } else if self.failed.borrow().as_ref().is_some_and(is_denied) {
+            self.token.borrow_mut().hurry(now);
         }
     }
 

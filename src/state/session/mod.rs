@@ -182,19 +182,31 @@ impl Session {
     /// The wall clock was set: what failed for the want of it is tried again at once. Bounded by
     /// O(1).
     pub fn handle_clock_jump(&mut self, now: Instant) {
-        let clock =
-            |loss: Option<(Loss, Instant)>| loss.is_some_and(|(loss, _)| loss == Loss::ClockNotSet);
+        self.try_again(Loss::ClockNotSet, now);
+    }
+
+    /// Somebody changed a key, or what a key may do: what was refused is tried again at once.
+    /// Bounded by O(1).
+    pub fn handle_reload(&mut self, now: Instant) {
+        self.try_again(Loss::Denied, now);
+    }
+
+    fn try_again(&mut self, what: Loss, now: Instant) {
         for role in Role::ALL.into_iter().rev() {
-            let link = &self.links[role as usize];
-            if !link.is_down() || !clock(link.last_loss) {
+            let link = &mut self.links[role as usize];
+            if !link.is_down() || link.last_loss.is_none_or(|(loss, _)| loss != what) {
                 continue;
+            }
+            if what == Loss::Denied {
+                link.denied.reset();
+                link.not_before = now;
             }
             match self.active {
                 None => self.seek.hurry(role, now),
                 Some(_) => self.probe_at = self.probe_at.min(now),
             }
         }
-        if self.lane.failure == Some(Loss::ClockNotSet) {
+        if self.lane.failure == Some(what) {
             self.lane.want_at_once(now);
         }
     }

@@ -602,3 +602,23 @@ fn the_waits_that_ship_are_those_of_the_readme() {
     assert_eq!(limits.damping_window, secs(600));
     assert_eq!(limits.damping_wait_max, secs(60));
 }
+
+#[test]
+fn a_reload_asks_at_once_whoever_refused_the_key() {
+    let mut rig = Rig::on_primary();
+    rig.lose(Role::Primary, Loss::Denied);
+    rig.open(Role::Backup);
+    rig.fetch_all();
+    rig.session.handle_reload(rig.now);
+    assert!(matches!(
+        rig.drain()[..],
+        [Order::Dial {
+            role: Role::Primary,
+            ..
+        }]
+    ));
+    // A loss of another kind is none of its business.
+    let mut rig = Rig::on_backup();
+    rig.session.handle_reload(rig.now);
+    assert!(rig.drain().is_empty());
+}

@@ -133,6 +133,11 @@ fn iam_is_left_alone_after_a_failure() {
     let task = config(&rig, &upstream);
     assert!(rig.try_accept().is_none());
     assert_eq!(rig.take(task), Err(refused));
+    // Read again, and the same: whoever did that has given it rights, perhaps.
+    upstream.replace_key(Secret::new(b"a key"), &rig.net);
+    let task = config(&rig, &upstream);
+    serve(&rig, "400 x", "{}");
+    assert!(rig.take(task).unwrap_err().is_denied());
     upstream.replace_key(Secret::new(b"other"), &rig.net);
     let task = config(&rig, &upstream);
     assert!(grant(&rig, "t1").ends_with("apikey=other"));
