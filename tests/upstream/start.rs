@@ -74,8 +74,10 @@ fn a_normal_start_with_dead_upstreams_says_what_is_missing_and_ends() {
             .lines()
             .find(|line| line.contains(&format!("slot {slot}: ")));
         let line = line.unwrap_or_else(|| panic!("nothing of {slot}: {log}"));
-        let port = primary.address.port().to_string();
-        for part in ["primary", &port, "refused"] {
+        let port = |double: &Double| double.address.port().to_string();
+        let (first, second) = (port(&primary), port(&backup));
+        // The other one has not even answered yet.
+        for part in ["primary", &first, "refused", "backup", &second, "no answer"] {
             assert!(line.contains(part), "no {part:?}: {line}");
         }
     }

@@ -86,12 +86,13 @@ fn causes(driver: &Driver, slot: SlotIndex) -> String {
         return String::new();
     };
     let cause = |role| {
-        let trouble = follow.trouble(slot, role)?;
-        Some(format!("{}: {}", Role::as_str(role), trouble.text))
+        let upstream = follow.configured.of(role)?;
+        let text = match follow.trouble(slot, role) {
+            Some(trouble) => trouble.text,
+            None => format!("{}: no answer in that time", upstream.url),
+        };
+        Some(format!("{}: {text}", Role::as_str(role)))
     };
     let causes: Vec<String> = Role::ALL.into_iter().filter_map(cause).collect();
-    match causes.is_empty() {
-        true => "no upstream has answered".to_owned(),
-        false => causes.join("; "),
-    }
+    causes.join("; ")
 }
