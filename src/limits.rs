@@ -320,6 +320,16 @@ pub struct Limits {
     pub probe_interval_min: Duration,
     /// How long a failed request counts against its destination; YARP's own.
     pub failure_window: Duration,
+    /// From the name of a destination to the end of its TLS handshake, before another is tried:
+    /// destinations are in the same building, and a client is waiting.
+    pub destination_connect_timeout: Duration,
+    /// Idle connections to one destination: a burst of requests leaves that many behind...
+    pub pool_destination_max: usize,
+    /// ...and to all of them.
+    pub pool_max: usize,
+    /// How long a connection to a destination may be idle. Node's servers close theirs after 5 s,
+    /// and a request that crosses such an end is lost.
+    pub pool_idle_timeout: Duration,
     /// After IAM was not reached, how long it is not asked again: enough for all slots that waited
     /// for that attempt to share it. Less than any probe or back-off, which pace the rest.
     pub token_unreached_retry: Duration,
@@ -478,6 +488,10 @@ impl Limits {
         probes_max: 16,
         probe_interval_min: Duration::from_secs(1),
         failure_window: Duration::from_secs(60),
+        destination_connect_timeout: Duration::from_secs(5),
+        pool_destination_max: 32,
+        pool_max: 128,
+        pool_idle_timeout: Duration::from_secs(4),
         token_unreached_retry: Duration::from_secs(2),
         token_refresh_timeout: Duration::from_secs(5),
     };
@@ -499,18 +513,27 @@ pub struct MemoryLoad {
     pub seed_bytes: usize,
     /// The JSON documents of all slots together.
     pub document_bytes: usize,
+    /// There is a reverse proxy.
+    pub forwards: bool,
+    /// Some of its destinations speak TLS.
+    pub forwards_tls: bool,
 }
 
 impl Limits {
     /// Descriptors that a relay of so many SDK connections needs: those, the ones beside them, and
-    /// its own (standard streams, event queue, signals, journal, files, listeners; twice over).
-    pub fn descriptors(&self, connections: usize) -> u64 {
+    /// its own (standard streams, event queue, signals, journal, files, listeners; twice over). One
+    /// that forwards has another connection for each, idle ones, and probes.
+    pub fn descriptors(&self, connections: usize, forwards: bool) -> u64 {
         let own = 64;
-        (connections + self.lobby_max + self.admin_connections_max + own) as u64
+        let forwarding = match forwards {
+            true => connections + self.pool_max + self.probes_max,
+            false => 0,
+        };
+        (connections + self.lobby_max + self.admin_connections_max + own + forwarding) as u64
     }
 
     /// Who holds how many bytes at worst; in practice no two of them are at their bound together.
-    pub fn memory_holders(&self, load: &MemoryLoad) -> [(&'static str, usize); 9] {
+    pub fn memory_holders(&self, load: &MemoryLoad) -> [(&'static str, usize); 10] {
         // A connection either reads a head, with its buffer, or streams, with its queue and frame
         // (3 KiB); a TLS session keeps about 10 KiB more.
         let tls_bytes = if load.is_tls { 10 * KIB } else { 0 };
@@ -520,6 +543,11 @@ impl Limits {
         // JSON, a copy on one line, flat form (never longer), gzip (half or less), of
         // every snapshot that slow clients keep alive.
         let forms = load.document_bytes.saturating_mul(7) / 2;
+        // A forwarded request holds one read of its answer, or its head, and a task; what it holds
+        // of its content lies where its head lay. A TLS session with the destination is beside it.
+        let session_bytes = if load.forwards_tls { 24 * KIB } else { KIB };
+        let forwarding = load.connections * (self.answer_head_bytes_max + 4 * KIB)
+            + (load.connections + self.pool_max) * session_bytes;
         [
             // The binary's pages, the idle loop, lanes and logger: the budget of an idle relay.
             ("program", 5 * MIB),
@@ -539,6 +567,7 @@ impl Limits {
             // Remembered tokens, each with its place in two tables.
             ("tokens", self.tokens_max * (self.token_bytes_max + 128)),
             ("lobby and admin", beside * connection_bytes),
+            ("forwarding", if load.forwards { forwarding } else { 0 }),
         ]
     }
 
@@ -562,6 +591,8 @@ mod tests {
             is_tls: true,
             seed_bytes: 60 * KIB,
             document_bytes: 60 * KIB,
+            forwards: false,
+            forwards_tls: false,
         };
         let sum = limits.memory_bytes_max(&load);
         assert!(sum <= limits.memory_bytes_default, "{sum}");

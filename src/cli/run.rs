@@ -77,7 +77,9 @@ fn start(path: PathBuf) -> Exit {
     };
     let clock = Clock::system();
     let log = log(&loaded, clock.clone(), &limits);
-    raise_descriptors(limits.descriptors(loaded.config.limits.connections), &log);
+    let config = &loaded.config;
+    let needed = limits.descriptors(config.limits.connections, config.reverse_proxy.is_some());
+    raise_descriptors(needed, &log);
     let setup = Setup {
         loaded,
         limits,

@@ -7,6 +7,7 @@ use super::Report;
 use super::seed::Documents;
 use crate::config::Config;
 use crate::limits::{Limits, MemoryLoad};
+use crate::model::proxy::ReverseProxy;
 use crate::time::Wall;
 use rustix::process::{Resource, getrlimit};
 use std::cmp::Reverse;
@@ -41,7 +42,7 @@ fn check_descriptors(
     report: &mut Report,
 ) {
     let connections = config.limits.connections;
-    let needed = limits.descriptors(connections);
+    let needed = limits.descriptors(connections, config.reverse_proxy.is_some());
     if let Some(found) = descriptors
         && found < needed
     {
@@ -58,6 +59,8 @@ fn check_memory(config: &Config, documents: &Documents, limits: &Limits, report:
         is_tls: config.tls.is_some(),
         seed_bytes: documents.seed_bytes,
         document_bytes: documents.document_bytes,
+        forwards: config.reverse_proxy.is_some(),
+        forwards_tls: config.reverse_proxy.as_ref().is_some_and(speaks_tls),
     };
     let bound = config.limits.memory_bytes;
     let sum = limits.memory_bytes_max(&load);
@@ -76,6 +79,12 @@ fn check_memory(config: &Config, documents: &Documents, limits: &Limits, report:
              all {largest}): raise it, or lower $.limits.connections"
         )),
     }
+}
+
+fn speaks_tls(proxy: &ReverseProxy) -> bool {
+    let clusters = proxy.clusters.iter();
+    let mut destinations = clusters.flat_map(|cluster| &cluster.destinations);
+    destinations.any(|destination| destination.address.is_tls)
 }
 
 /// One decimal, rounded up, so that what does not fit does not look as if it did.
