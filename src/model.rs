@@ -240,11 +240,15 @@ pub enum Reject {
     MalformedBody,
     /// `CONNECT` to a name that is not on the list.
     TunnelRefused,
+    /// The destination of a forwarded request could not be had, or broke off.
+    DestinationFailed,
+    /// The destination of a forwarded request said nothing in its time.
+    DestinationSilent,
 }
 
 impl Reject {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Reject; 14] = [
+    pub const ALL: [Reject; 16] = [
         Reject::WrongKey,
         Reject::KeysUnreadable,
         Reject::SlotNotAllowed,
@@ -259,6 +263,8 @@ impl Reject {
         Reject::BodyTooLarge,
         Reject::MalformedBody,
         Reject::TunnelRefused,
+        Reject::DestinationFailed,
+        Reject::DestinationSilent,
     ];
 
     /// As it is written in metrics and logs.
@@ -278,6 +284,8 @@ impl Reject {
             Reject::BodyTooLarge => "body_too_large",
             Reject::MalformedBody => "malformed_body",
             Reject::TunnelRefused => "tunnel_refused",
+            Reject::DestinationFailed => "destination_failed",
+            Reject::DestinationSilent => "destination_silent",
         }
     }
 }

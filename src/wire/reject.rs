@@ -73,7 +73,9 @@ const fn status(reject: Reject) -> u16 {
         Reject::MethodNotAllowed => 405,
         Reject::BodyTooLarge => 413,
         Reject::Throttled => 429,
+        Reject::DestinationFailed => 502,
         Reject::KeysUnreadable | Reject::NoSnapshot | Reject::Overloaded | Reject::Draining => 503,
+        Reject::DestinationSilent => 504,
     }
 }
 
@@ -117,6 +119,13 @@ const fn body(reject: Reject) -> &'static str {
             "The body is larger than this path takes: send it in parts."
         ),
         Reject::MalformedBody => json!(400, "The body is not what this path takes."),
+        Reject::DestinationFailed => {
+            json!(
+                502,
+                "The server for this path cannot be reached, or broke off."
+            )
+        }
+        Reject::DestinationSilent => json!(504, "The server for this path does not answer."),
         Reject::TunnelRefused => json!(
             403,
             "Tunnels lead to the service's own hosts only: see connect.allow."

@@ -29,6 +29,10 @@ pub enum Cause {
     Stalled,
     /// Usage or analytics that had to be dropped.
     EventsDropped,
+    /// A destination of the reverse proxy that could not be had, or broke off.
+    DestinationFailed,
+    /// A cluster of the reverse proxy that had no destination for a request.
+    NoDestination,
     /// A file that could not be read or written.
     Disk,
 }
@@ -45,6 +49,8 @@ impl Cause {
         Cause::TunnelRefused,
         Cause::Stalled,
         Cause::EventsDropped,
+        Cause::DestinationFailed,
+        Cause::NoDestination,
         Cause::Disk,
     ];
 
@@ -56,6 +62,7 @@ impl Cause {
             Cause::Malformed | Cause::Handshake | Cause::TunnelRefused => Level::Note,
             Cause::Accept | Cause::ConnectionsFull | Cause::WrongKey => Level::Warn,
             Cause::UnknownInstance | Cause::Stalled | Cause::EventsDropped => Level::Warn,
+            Cause::DestinationFailed | Cause::NoDestination => Level::Warn,
             Cause::Disk => Level::Error,
         }
     }
@@ -72,6 +79,8 @@ impl Cause {
             Cause::TunnelRefused => "tunnel refused",
             Cause::Stalled => "stalled client",
             Cause::EventsDropped => "events dropped",
+            Cause::DestinationFailed => "destination failed",
+            Cause::NoDestination => "no destination",
             Cause::Disk => "disk",
         }
     }
