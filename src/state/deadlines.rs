@@ -24,16 +24,19 @@ pub enum Reason {
     Stall,
     /// Our last byte is out and the peer's end is awaited.
     Close,
+    /// A request is forwarded; its own task is told, and decides what its client hears.
+    Activity,
 }
 
 impl Reason {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Reason; 5] = [
+    pub const ALL: [Reason; 6] = [
         Reason::Head,
         Reason::Body,
         Reason::Idle,
         Reason::Stall,
         Reason::Close,
+        Reason::Activity,
     ];
 
     /// As it is written in metrics.
@@ -44,6 +47,7 @@ impl Reason {
             Reason::Idle => "idle",
             Reason::Stall => "stall",
             Reason::Close => "close",
+            Reason::Activity => "activity",
         }
     }
 }

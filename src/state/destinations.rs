@@ -143,6 +143,8 @@ pub struct View<'a> {
     pub destination: &'a Destination,
     /// Requests under way.
     pub in_flight: u32,
+    /// Neither check speaks against it.
+    pub is_healthy: bool,
     /// What the active check says; `None` when there is none.
     pub active: Option<health::Verdict>,
     /// What the passive check says; `None` when there is none.
@@ -196,6 +198,12 @@ impl Destinations {
         }
     }
 
+    /// Whether the checks leave a destination; `None` for one that went.
+    pub fn is_healthy(&self, key: Key, now: Instant) -> Option<bool> {
+        let entry = self.entries.of(key)?;
+        Some(entry.is_healthy(&self.groups[entry.cluster].health, now))
+    }
+
     /// What is known of a destination; `None` for one that went.
     pub fn destination(&self, key: Key) -> Option<&Destination> {
         self.entries.of(key).map(|entry| &entry.destination)
@@ -229,6 +237,7 @@ impl Destinations {
             Some(View {
                 destination: &entry.destination,
                 in_flight: entry.in_flight,
+                is_healthy: entry.is_healthy(&group.health, now),
                 active: group.health.active.as_ref().map(|_| entry.active.verdict),
                 passive: group
                     .health

@@ -9,6 +9,8 @@
 //! fleet does not come back in one instant; connections between two requests are closed at once,
 //! those within one are let finish. Trip: SIGTERM. There is no way back.
 
+use fastrand::Rng;
+
 use crate::limits::Limits;
 use crate::model::{SlotIndex, SlotKey};
 use crate::time::{Duration, Instant};
@@ -16,6 +18,7 @@ use crate::time::{Duration, Instant};
 use super::access::{Access, TokenForm};
 use super::counters::Counters;
 use super::deadlines::{self, Deadlines};
+use super::destinations::Destinations;
 use super::events::Events;
 use super::fanout::Fanout;
 use super::saves::Saves;
@@ -39,6 +42,7 @@ pub enum Wake {
     Save,
     Drain,
     Upstream,
+    Probe,
 }
 
 /// What is to be done now.
@@ -74,6 +78,8 @@ pub struct Relay<P> {
     pub events: Events,
     pub deadlines: Deadlines,
     pub counters: Counters,
+    /// Empty where there is no reverse proxy.
+    pub destinations: Destinations,
     heartbeat_at: Instant,
     heartbeat_interval: Duration,
     seed_at: Option<Instant>,
@@ -102,6 +108,7 @@ impl<P> Relay<P> {
             events: Events::counted_only(),
             deadlines: Deadlines::default(),
             counters: Counters::default(),
+            destinations: Destinations::new(Rng::with_seed(0), limits),
             heartbeat_at: now + limits.heartbeat_interval,
             heartbeat_interval: limits.heartbeat_interval,
             seed_at: watches_seed.then_some(now + limits.seed_interval),
@@ -194,10 +201,15 @@ impl<P> Relay<P> {
         let upstream = upstream.map(|(due, _)| (due, Wake::Upstream));
         let clocks = (!self.sessions.is_empty()).then_some((self.clocks_at, Wake::Clocks));
         let save = self.saves.poll_timeout().map(|due| (due, Wake::Save));
-        [heartbeat, deadline, seed, clocks, save, drain, upstream]
-            .into_iter()
-            .flatten()
-            .min_by_key(|(due, _)| *due)
+        let probe = self.destinations.poll_timeout();
+        let probe = probe.filter(|_| self.drain.is_none());
+        let probe = probe.map(|due| (due, Wake::Probe));
+        [
+            heartbeat, deadline, seed, clocks, save, probe, drain, upstream,
+        ]
+        .into_iter()
+        .flatten()
+        .min_by_key(|(due, _)| *due)
     }
 
     /// Closes the streams whose key may no longer use their slot.
