@@ -10,10 +10,11 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use crate::state::deadlines::Reason;
 use crate::state::slab::Key;
+use crate::time::Instant;
 
 use super::driver::Driver;
 use super::io::Io;
@@ -42,6 +43,25 @@ pub struct Connection {
     key: Key,
     /// Bytes sent when the stall deadline was last set.
     sent_at_stall: Cell<u64>,
+    expiry: Cell<Option<Rc<Expiry>>>,
+}
+
+/// How a task that waits for others than its client hears that its time is over.
+#[derive(Default)]
+pub struct Expiry {
+    is_over: Cell<bool>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Expiry {
+    /// Ready when the time is over. One task waits.
+    pub fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.is_over.get() {
+            return Poll::Ready(());
+        }
+        self.waker.set(Some(context.waker().clone()));
+        Poll::Pending
+    }
 }
 
 impl Connection {
@@ -55,6 +75,7 @@ impl Connection {
             io: RefCell::new(io),
             key,
             sent_at_stall: Cell::new(0),
+            expiry: Cell::default(),
         });
         connection.driver.watch(key, &connection);
         connection
@@ -76,8 +97,13 @@ impl Connection {
             Reason::Idle => limits.idle_timeout,
             Reason::Stall => limits.stall_timeout,
             Reason::Close => limits.close_timeout,
+            Reason::Activity => limits.activity_timeout,
         };
-        let due = self.driver.clock.now() + allowed;
+        self.arm_at(self.driver.clock.now() + allowed, reason);
+    }
+
+    /// By then this has to be done.
+    pub fn arm_at(&self, due: Instant, reason: Reason) {
         if self
             .driver
             .state
@@ -94,6 +120,25 @@ impl Connection {
         self.driver.state.borrow_mut().deadlines.disarm(self.key);
     }
 
+    /// Tells the task that `expiry` was given to, from now on, when a deadline of
+    /// [`Reason::Activity`] is over.
+    pub fn expiry(&self) -> Rc<Expiry> {
+        let expiry = Rc::<Expiry>::default();
+        self.expiry.set(Some(expiry.clone()));
+        expiry
+    }
+
+    /// The time of a forwarded request is over.
+    pub fn expire(&self) {
+        let Some(expiry) = self.expiry.take() else {
+            return;
+        };
+        expiry.is_over.set(true);
+        if let Some(waker) = expiry.waker.take() {
+            waker.wake();
+        }
+    }
+
     /// The peer takes nothing more for now. The deadline runs from the last byte that it took.
     pub fn arm_stall(&self, is_new: bool) {
         let sent = self.io.borrow().sent();
@@ -108,11 +153,22 @@ impl Connection {
     pub fn poll_read(
         &self,
         context: &mut Context<'_>,
+        sink: impl FnMut(&[u8]),
+    ) -> Poll<io::Result<usize>> {
+        self.poll_read_some(context, usize::MAX, sink)
+    }
+
+    /// The same, for at most `bytes_max`.
+    pub fn poll_read_some(
+        &self,
+        context: &mut Context<'_>,
+        bytes_max: usize,
         mut sink: impl FnMut(&[u8]),
     ) -> Poll<io::Result<usize>> {
         loop {
             let mut scratch = self.driver.scratch.borrow_mut();
-            match self.io.borrow_mut().try_read(&mut scratch) {
+            let length = scratch.len().min(bytes_max);
+            match self.io.borrow_mut().try_read(&mut scratch[..length]) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(count) => {

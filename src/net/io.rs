@@ -12,7 +12,7 @@
 //! Invariant: bytes that were read before TLS began (`unread`) are the first that TLS sees.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::Shutdown;
+use std::net::{IpAddr, Shutdown};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -124,6 +124,17 @@ impl Io {
     pub fn start_tls(&mut self, mut connection: ServerConnection) {
         connection.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         self.tls = Some(Box::new(connection));
+    }
+
+    /// Who is at the other end; `None` for a Unix socket, and a pipe.
+    pub fn peer(&self) -> Option<IpAddr> {
+        match &self.wire {
+            Wire::Socket(socket) => {
+                let address = socket.get_ref().peer_addr().ok()?.as_socket()?;
+                Some(address.ip().to_canonical())
+            }
+            Wire::Pipe(_) => None,
+        }
     }
 
     /// Whether TLS is on the stream.
