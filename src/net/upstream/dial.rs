@@ -37,6 +37,24 @@ pub enum Stream {
     Tls(Box<TlsStream<Wire>>),
 }
 
+impl Stream {
+    /// Whether nothing has come since the last read, an end included: whoever waits for a request
+    /// has nothing to say.
+    pub fn is_quiet(&self) -> bool {
+        let wire = match self {
+            Stream::Plain(wire) => wire,
+            Stream::Tls(stream) => stream.get_ref().0,
+        };
+        match wire {
+            Wire::Socket(socket) => {
+                let peeked = socket.get_ref().peek(&mut [0]);
+                peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+            }
+            Wire::Pipe(_) => true,
+        }
+    }
+}
+
 /// Where a connection leads, and how.
 #[derive(Clone, Debug)]
 pub struct Way {

@@ -9,7 +9,7 @@
 //! decided in `state`.
 
 pub mod client;
-mod deadline;
+pub mod deadline;
 pub mod dial;
 pub mod error;
 pub mod fetch;
