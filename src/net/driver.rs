@@ -43,6 +43,7 @@ use super::keep::{self, Keep};
 use super::load::Loaded;
 use super::log::{Cause, Log, Untrusted};
 use super::notify::Notify;
+use super::proxy::{self, Proxy};
 use super::seed;
 use super::spool::Bell;
 use super::tls::ServerTls;
@@ -95,6 +96,8 @@ pub struct Driver {
     pub frames: Frames,
     /// Nobody, on an isolated site.
     pub follow: Option<Follow>,
+    /// Without routes, where there is no reverse proxy.
+    pub proxy: Proxy,
     pub handshakes: Semaphore,
     pub scratch: RefCell<Box<[u8]>>,
     pub started: Instant,
@@ -128,6 +131,7 @@ pub struct Parts {
     pub state: Relay<Publication>,
     pub loaded: Rc<Loaded>,
     pub follow: Option<Follow>,
+    pub proxy: Proxy,
     pub random_seed: u64,
 }
 
@@ -144,6 +148,7 @@ impl Driver {
             state,
             loaded,
             follow,
+            proxy,
             random_seed,
         } = parts;
         let node = node();
@@ -167,6 +172,7 @@ impl Driver {
             tls: RefCell::new(loaded.tls.clone()),
             loaded: RefCell::new(loaded),
             follow,
+            proxy,
             frames: Frames {
                 heartbeat: websocket::heartbeat(),
                 change: websocket::change(),
@@ -276,6 +282,7 @@ impl Driver {
         if let Some(follow) = &self.follow {
             follow.close();
         }
+        self.proxy.pool.clear();
         self.state.borrow_mut().drain(self.clock.now());
         self.notify.stopping(self);
         self.wake();
@@ -418,6 +425,7 @@ impl Driver {
                         match reason {
                             // It has been given all that it asked for, perhaps not yet arrived.
                             Reason::Idle => connection.io().end(),
+                            Reason::Activity => connection.expire(),
                             _ => connection.io().reset(),
                         }
                     }
@@ -426,6 +434,7 @@ impl Driver {
         }
         if !self.is_draining() {
             follow::drain(self);
+            proxy::drain(self);
         }
         self.log.sweep(now);
         false

@@ -58,12 +58,12 @@ pub struct Trouble {
 
 impl Follow {
     /// The upstreams of a configuration, if it names any. Nothing is asked of them yet.
-    pub fn new(loaded: &Loaded, net: impl FnOnce() -> Net) -> Option<Follow> {
+    pub fn new(loaded: &Loaded, net: &Rc<Net>) -> Option<Follow> {
         let upstreams = loaded.upstreams.as_ref()?;
         let configured = loaded.config.upstream.clone()?;
         let backup = upstreams.backup.as_ref();
         Some(Follow {
-            net: Rc::new(net()),
+            net: net.clone(),
             primary: Rc::new(upstream(&upstreams.primary)),
             backup: backup.map(upstream).map(Rc::new),
             configured,

@@ -21,6 +21,7 @@ use crate::wire::{DecodeError, cors};
 
 use super::connection::{Connection, Door};
 use super::driver::Driver;
+use super::proxy::{self, Call, Served};
 use super::route::{self, Action, Wanted};
 use super::stream::{self, Opening};
 use super::{document, tls};
@@ -121,8 +122,13 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
             return Ok(After::Done);
         }
     };
+    if let Action::Forward(call) = action {
+        return Box::pin(forward(connection, buffer, request, call)).await;
+    }
     buffer.drain(..request.head_length);
     match action {
+        // Dealt with above: its head is still needed.
+        Action::Forward(_) => Ok(After::Done),
         Action::Stream(opening) => Ok(After::Stream((opening, std::mem::take(buffer)))),
         Action::Tunnel => {
             connection
@@ -166,6 +172,26 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
     }
 }
 
+/// Forwards a request, and answers it where that failed.
+async fn forward(
+    connection: &Rc<Connection>,
+    buffer: &mut Vec<u8>,
+    request: Request,
+    call: Call,
+) -> io::Result<After> {
+    let unread = buffer.split_off(request.head_length);
+    let head = std::mem::replace(buffer, unread);
+    let served = Box::pin(proxy::serve(connection, buffer, head, call, request.close)).await;
+    Ok(match served {
+        Served::Kept => After::Next,
+        Served::Ended => After::Linger,
+        Served::Broken => After::Done,
+        Served::Answer { answer, is_whole } => {
+            return send(connection, answer, &request, !is_whole).await;
+        }
+    })
+}
+
 /// What outlives the head of a request.
 struct Request {
     method: Method,
@@ -205,7 +231,8 @@ fn decide(connection: &Rc<Connection>, buffer: &[u8]) -> Option<(Action, Request
     }
 }
 
-fn fault_answer(fault: DecodeError) -> Answer {
+/// The answer to a request that cannot be read, or that nobody here can do.
+pub(super) fn fault_answer(fault: DecodeError) -> Answer {
     let body = format!(
         "{{\"status_code\":{},\"message\":\"{}\"}}",
         fault.status(),

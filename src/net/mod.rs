@@ -21,6 +21,7 @@ pub mod load;
 pub mod log;
 pub mod notify;
 pub mod pipe;
+pub mod proxy;
 pub mod reload;
 #[cfg(test)]
 mod rig;

@@ -1,7 +1,7 @@
 //! A new configuration for a running relay, all of it or nothing.
 //!
 //! Owns the order: read everything first (in the disk lane), refuse the whole if any of it is
-//! wrong, then swap keys, certificate, tunnels and admin token in one step, then read the seed,
+//! wrong, then swap keys, certificate, tunnels, routes and admin token in one step, then read the seed,
 //! which is judged by itself: a bad seed keeps no removed key alive. What cannot change without a
 //! restart is named and keeps its old value. No connection is dropped, but those that were opened
 //! with a key that is gone.
@@ -11,6 +11,7 @@ use std::rc::Rc;
 use super::driver::Driver;
 use super::follow;
 use super::load::{self, LoadError, Loaded};
+use super::proxy;
 use super::seed;
 use super::tunnels::Tunnels;
 
@@ -138,6 +139,7 @@ fn apply(driver: &Rc<Driver>, mut loaded: Loaded) -> Vec<String> {
     *driver.tls.borrow_mut() = loaded.tls.clone();
     *driver.tunnels.borrow_mut() = Tunnels::new(&loaded.config);
     follow::handle_reload(driver, &loaded);
+    proxy::replace(driver, loaded.config.reverse_proxy.as_ref());
     driver.log.set_level(loaded.config.log.level.into());
     *driver.loaded.borrow_mut() = Rc::new(loaded);
     driver.wake();

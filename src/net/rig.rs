@@ -25,6 +25,8 @@ use super::load::{Loaded, Origin};
 use super::log::{Format, Lines, Log};
 use super::notify::Notify;
 use super::pipe::{self, End, Manners};
+use super::proxy::Proxy;
+use super::upstream::{Net, Resolver};
 
 const CONFIG: &[u8] = br#"{
     "instance": { "guid": "g-1" },
@@ -90,6 +92,8 @@ impl Rig {
         };
         let (disk, lane) = Disk::new(&limits);
         executor.spawn(lane.run_here()).detach();
+        let (resolver, _) = Resolver::new(&limits);
+        let net = Net::new(clock.clone(), limits.clone(), resolver, disk.clone(), 1);
         let driver = Driver::new(Parts {
             disk,
             limits,
@@ -100,6 +104,7 @@ impl Rig {
             state,
             loaded: Rc::new(loaded),
             follow: None,
+            proxy: Proxy::new(Rc::new(net)),
             random_seed: 1,
         });
         let task = driver.clone();

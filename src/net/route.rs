@@ -28,6 +28,7 @@ use super::connection::{Connection, Door};
 use super::document::{Ask, Document};
 use super::driver::Driver;
 use super::log::{Cause, Untrusted};
+use super::proxy::{self, Call};
 use super::spool;
 use super::stream::{Greeting, Opening};
 
@@ -40,6 +41,8 @@ pub enum Action {
     Tunnel,
     /// Read the body first, then ask [`with_body`].
     Body(Wanted),
+    /// Send it on to another server.
+    Forward(Call),
     /// End the connection without a word: the one refusal that a browser's event stream survives.
     Drop,
 }
@@ -73,6 +76,11 @@ pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
         Target::Authority(authority) => return tunnel(connection, authority),
         Target::Path(target) => ibm::parse(target),
     };
+    if !path.as_ref().is_some_and(|path| is_own(driver, path))
+        && let Some(action) = proxy::decide(connection, head, path.as_ref().is_some_and(is_stream))
+    {
+        return action;
+    }
     let Some(path) = path else {
         return refused(driver, Reject::UnknownPath);
     };
@@ -103,6 +111,16 @@ pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
 
 fn refused(driver: &Driver, reject: Reject) -> Action {
     Action::Answer(driver.refuse(reject))
+}
+
+/// Whether a path of the service is about this relay's own instance and slots. A relay without
+/// slots has none of its own: it goes before others.
+fn is_own(driver: &Driver, path: &Path<'_>) -> bool {
+    let slots = &driver.state.borrow().slots;
+    let is_named = |(collection, environment)| slots.find(collection, environment).is_some();
+    slots.iter().next().is_some()
+        && path.guid().is_none_or(|guid| guid == driver.guid.as_str())
+        && path.slot().is_none_or(is_named)
 }
 
 fn is_stream(path: &Path<'_>) -> bool {

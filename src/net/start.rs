@@ -9,12 +9,14 @@
 
 use std::rc::Rc;
 
+use fastrand::Rng;
 use smol::LocalExecutor;
 
 use crate::config::{Config, Listen};
 use crate::limits::Limits;
 use crate::model::SlotIndex;
 use crate::state::access::TokenForm;
+use crate::state::destinations::Destinations;
 use crate::state::relay::Relay;
 use crate::state::sessions::Sessions;
 use crate::wire::iam;
@@ -27,6 +29,7 @@ use super::keep;
 use super::load::Loaded;
 use super::log::Log;
 use super::notify::Notify;
+use super::proxy::{self, Proxy};
 use super::sockets::{Inherited, Listener, Reach, SocketError};
 use super::spool::{self, Place};
 use super::upstream::{Net, Resolver};
@@ -51,14 +54,21 @@ pub(super) fn driver(
     state.access.replace(loaded.keys.clone(), loaded.unreadable);
     let random_seed = clock.now().as_micros() ^ u64::from(std::process::id());
     state.sessions = sessions(&loaded.config, &limits, random_seed);
-    let follow = Follow::new(&loaded, || {
-        let (resolver, lane) = Resolver::new(&limits);
-        executor.spawn(lane.run()).detach();
-        let (clock, limits) = (clock.clone(), limits.clone());
-        Net::new(clock, limits, resolver, disk.clone(), random_seed)
-    });
+    state.destinations = Destinations::new(Rng::with_seed(random_seed), &limits);
+    let (resolver, lane) = Resolver::new(&limits);
+    executor.spawn(lane.run()).detach();
+    let net = Net::new(
+        clock.clone(),
+        limits.clone(),
+        resolver,
+        disk.clone(),
+        random_seed,
+    );
+    let net = Rc::new(net);
+    let follow = Follow::new(&loaded, &net);
+    let reverse_proxy = loaded.config.reverse_proxy.clone();
     let loaded = Rc::new(loaded);
-    Driver::new(Parts {
+    let driver = Driver::new(Parts {
         limits,
         clock,
         log,
@@ -68,8 +78,11 @@ pub(super) fn driver(
         state,
         loaded,
         follow,
+        proxy: Proxy::new(net),
         random_seed,
-    })
+    });
+    proxy::replace(&driver, reverse_proxy.as_ref());
+    driver
 }
 
 fn sessions(config: &Config, limits: &Limits, random_seed: u64) -> Sessions {

@@ -21,8 +21,10 @@ use staffetta::net::load::{Loaded, Origin};
 use staffetta::net::log::{Format, Log};
 use staffetta::net::notify::Notify;
 use staffetta::net::pipe::{self, Manners};
+use staffetta::net::proxy::Proxy;
 use staffetta::net::stream;
 use staffetta::net::tls;
+use staffetta::net::upstream::{Net, Resolver};
 use staffetta::state::access::{AllowedSlots, LoadedKey, TokenForm};
 use staffetta::state::relay::Relay;
 use staffetta::time::{Duration, Wall};
@@ -90,6 +92,8 @@ impl World {
             problems: Vec::new(),
         });
         let (disk, _lane) = Disk::new(&limits);
+        let (resolver, _) = Resolver::new(&limits);
+        let net = Net::new(clock.clone(), limits.clone(), resolver, disk.clone(), seed);
         let parts = Parts {
             limits,
             clock,
@@ -100,6 +104,7 @@ impl World {
             state,
             loaded,
             follow: None,
+            proxy: Proxy::new(Rc::new(net)),
             random_seed: seed,
         };
         let driver = Driver::new(parts);
