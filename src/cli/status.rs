@@ -114,6 +114,7 @@ fn check(status: &Status) -> (bool, String) {
 fn table(status: &Status) -> String {
     let mut text = String::new();
     write_head(&mut text, status);
+    write_clusters(&mut text, status);
     write_slots(&mut text, status);
     text.push('\n');
     match status.problems.as_slice() {
@@ -182,6 +183,13 @@ fn write_head(text: &mut String, status: &Status) {
         text.push_str("events       ");
         text.push_str(&status.events.in_words());
         text.push('\n');
+    }
+}
+
+fn write_clusters(text: &mut String, status: &Status) {
+    for cluster in &status.clusters {
+        // A string takes everything.
+        let _ = writeln!(text, "cluster      {}: {}", cluster.id, cluster.in_words());
     }
 }
 

@@ -11,9 +11,13 @@
 //! A clock that was never set is no problem: an isolated gateway may never learn the time, and the
 //! relay needs none.
 
+mod proxy;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+pub use proxy::{Cluster, Destination};
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +45,8 @@ pub struct Status {
     pub events: Events,
     /// Requests turned away since the start, by reason; reasons that never came up are left out.
     pub refusals: BTreeMap<String, u64>,
+    /// Of the reverse proxy, in the order of the file.
+    pub clusters: Vec<Cluster>,
 }
 
 /// What the process is doing.
@@ -265,6 +271,7 @@ impl Status {
         problems.extend(self.slots.iter().filter_map(Slot::complaint));
         problems.extend(self.state_dir.as_ref().and_then(StateDir::complaint));
         problems.extend(self.events.complaint());
+        problems.extend(self.clusters.iter().flat_map(Cluster::complaints));
         problems.append(&mut self.problems);
         self.ready = self.slots.iter().all(|slot| slot.serves.is_some());
         self.problems = problems;
@@ -489,6 +496,7 @@ pub(crate) fn sample() -> Status {
         tls: true,
         events: Events::default(),
         refusals: BTreeMap::new(),
+        clusters: Vec::new(),
     };
     status.judged()
 }

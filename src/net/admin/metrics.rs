@@ -10,6 +10,7 @@
 //! client sends becomes a label, so nobody outside can make the number of series grow.
 
 mod events;
+mod proxy;
 
 use std::fmt;
 
@@ -67,6 +68,7 @@ impl Collector for Scrape {
         self.requests(&mut text)?;
         self.seed(&mut text)?;
         self.upstream(&mut text)?;
+        proxy::write(&self.status.clusters, &mut text)?;
         self.events(&mut text)
     }
 }

@@ -68,6 +68,7 @@ impl Verdict {
         let serving = status.slots.iter().filter(|slot| slot.serves.is_some());
         let serving = serving.count();
         let share = match (serving, slots) {
+            (_, 0) => format!("requests go on to {} clusters", status.clusters.len()),
             (1, 1) => "the slot is served".to_owned(),
             _ if serving == slots => format!("all {slots} slots are served"),
             _ => format!("{serving} of {slots} slots are served"),
@@ -208,6 +209,10 @@ fn facts(status: &Status) -> Vec<(&'static str, String)> {
         },
     ));
     facts.push(("TLS", if status.tls { "yes" } else { "no" }.to_owned()));
+    for cluster in &status.clusters {
+        let words = format!("{}: {}", cluster.id, cluster.in_words());
+        facts.push(("Cluster", words));
+    }
     facts.push(("Usage reports", reports(&status.events.usage)));
     facts.push(("Analytics reports", reports(&status.events.analytics)));
     if !status.events.counted_only {

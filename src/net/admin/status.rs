@@ -8,6 +8,8 @@
 
 use crate::model::Reject;
 use crate::model::report::ReportKind;
+use crate::state::destinations::health::Verdict;
+use crate::state::destinations::{Destinations, View};
 use crate::state::events::{Counts, Events};
 use crate::state::fanout::{Gauges, Kind};
 use crate::state::slots::{Held, Slot};
@@ -66,8 +68,40 @@ pub fn collect(driver: &Driver) -> Status {
             .filter(|(_, count)| *count > 0)
             .map(|(reject, count)| (Reject::as_str(reject).to_owned(), count))
             .collect(),
+        clusters: clusters(&loaded, &state.destinations, now),
     };
     status.judged()
+}
+
+fn clusters(loaded: &Loaded, destinations: &Destinations, now: Instant) -> Vec<status::Cluster> {
+    let proxy = loaded.config.reverse_proxy.as_ref();
+    let clusters = proxy.map_or(&[][..], |proxy| &proxy.clusters);
+    let clusters = clusters.iter().enumerate().map(|(place, cluster)| {
+        let (outcomes, again) = destinations.outcomes(place);
+        let outcomes = outcomes.map(|(outcome, count)| (outcome.as_str().to_owned(), count));
+        let views = destinations.views(place, now);
+        status::Cluster {
+            id: cluster.id.to_string(),
+            requests: outcomes.collect(),
+            again,
+            destinations: views.map(|view| destination(&view)).collect(),
+        }
+    });
+    clusters.collect()
+}
+
+fn destination(view: &View<'_>) -> status::Destination {
+    let verdict = |verdict: Option<Verdict>| verdict.map(|verdict| verdict.as_str().to_owned());
+    status::Destination {
+        id: view.destination.id.to_string(),
+        address: view.destination.address.to_string(),
+        is_healthy: view.is_healthy,
+        active: verdict(view.active),
+        passive: verdict(view.passive),
+        in_flight: view.in_flight,
+        backup: view.destination.is_backup,
+        draining: view.destination.is_draining,
+    }
 }
 
 fn clock(wall: Wall) -> status::Clock {
