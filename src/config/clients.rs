@@ -9,12 +9,17 @@ use super::section::{Place, Section};
 use super::values::{id, inline_secret};
 use super::{ClientKey, SecretSource, SlotPattern};
 use crate::model::SlotKey;
+use std::collections::BTreeSet;
+
+/// The slots, and those of them that are the operator's.
+pub type FoundSlots = (Vec<SlotKey>, BTreeSet<SlotKey>);
 
 impl Reader<'_> {
-    /// The configured slots, in order. A relay that only goes before others has none.
-    pub fn slots(&mut self, root: &mut Section<'_>, may_be_none: bool) -> Vec<SlotKey> {
+    /// The configured slots, in order. A relay that only goes before others has none. What is
+    /// pushed must be kept, which takes a `state_dir`.
+    pub fn slots(&mut self, root: &mut Section<'_>, may_be_none: bool, keeps: bool) -> FoundSlots {
         let Some(place) = root.require("slots", &mut self.mistakes) else {
-            return Vec::new();
+            return FoundSlots::default();
         };
         let places = place.list(&mut self.mistakes, self.limits.slots_max);
         if places.as_ref().is_some_and(Vec::is_empty) && !may_be_none {
@@ -22,11 +27,15 @@ impl Reader<'_> {
             self.mistakes.error(&place.path, Problem::Empty { instead });
         }
         let mut found: Vec<(String, SlotKey)> = Vec::new();
+        let mut operators = BTreeSet::new();
         for place in places.into_iter().flatten() {
             let path = place.path.clone();
-            let Some(key) = self.slot(place) else {
+            let Some((key, is_operators)) = self.slot(place, keeps) else {
                 continue;
             };
+            if is_operators {
+                operators.insert(key.clone());
+            }
             match found.iter().find(|(_, seen)| *seen == key) {
                 Some((first, _)) => {
                     let first = first.clone();
@@ -35,22 +44,32 @@ impl Reader<'_> {
                 None => found.push((path, key)),
             }
         }
-        found.into_iter().map(|(_, key)| key).collect()
+        let slots = found.into_iter().map(|(_, key)| key).collect();
+        (slots, operators)
     }
 
-    fn slot(&mut self, place: Place<'_>) -> Option<SlotKey> {
+    /// A slot, and whether it is the operator's.
+    fn slot(&mut self, place: Place<'_>, keeps: bool) -> Option<(SlotKey, bool)> {
         let mut section = place.section(&mut self.mistakes)?;
-        section.refuse_later(&["source"], &mut self.mistakes);
+        let source = section.take("source");
+        let is_operators = source.as_ref().and_then(|place| {
+            let operator = [("operator", true)];
+            self.choice(place, &["operator"], &operator)
+        });
+        if let Some(place) = source.filter(|_| is_operators == Some(true) && !keeps) {
+            self.mistakes.error(&place.path, Problem::PushesNotKept);
+        }
         let mut part = |key| {
             let place = section.require(key, &mut self.mistakes)?;
             place.read(&mut self.mistakes, id)
         };
         let (collection, environment) = (part("collection"), part("environment"));
         section.finish(&mut self.mistakes);
-        Some(SlotKey {
+        let key = SlotKey {
             collection: collection?,
             environment: environment?,
-        })
+        };
+        Some((key, is_operators == Some(true)))
     }
 
     /// The configured keys, in order; patterns are held against `slots`.

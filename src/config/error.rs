@@ -94,6 +94,8 @@ pub enum Problem {
     UnknownVariable,
     /// `start: normal` where there is nothing to start from.
     NormalWithoutUpstream,
+    /// A slot that is pushed to, and no folder to keep pushes in.
+    PushesNotKept,
     /// What only `ReverseProxy` can have wrong.
     Reverse(ReverseProblem),
 }
@@ -161,6 +163,10 @@ impl fmt::Display for Problem {
             Problem::NormalWithoutUpstream => f.write_str(
                 "a normal start fetches from an upstream, and there is none: add `upstream`, or \
                  use `auto` or `fast`",
+            ),
+            Problem::PushesNotKept => f.write_str(
+                "what is pushed must survive a restart, and there is no folder to keep it in: set \
+                 `state_dir`",
             ),
             Problem::Reverse(problem) => problem.fmt(f),
         }

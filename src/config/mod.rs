@@ -42,6 +42,7 @@ use crate::limits::Limits;
 use crate::model::proxy::ReverseProxy;
 use crate::model::{Id, SlotKey};
 use crate::time::Duration;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -63,6 +64,8 @@ pub struct Config {
     pub client_keys: Vec<ClientKey>,
     /// In the order of the file, without repeats. Empty only where there is a reverse proxy.
     pub slots: Vec<SlotKey>,
+    /// Those of `slots` that are pushed to. Where there are any, there is a `state_dir`.
+    pub operator_slots: BTreeSet<SlotKey>,
     /// `None` = an isolated site.
     pub upstream: Option<Upstreams>,
     pub events: Events,
@@ -277,12 +280,13 @@ impl Config {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
+        let same_slots = self.slots == new.slots && self.operator_slots == new.operator_slots;
         let changes = [
             ("listen", self.listen != new.listen),
             ("admin.listen", self.admin.listen != new.admin.listen),
             ("state_dir", self.state_dir != new.state_dir),
             ("instance", self.instance != new.instance),
-            ("slots", self.slots != new.slots),
+            ("slots", !same_slots),
             ("upstream", !same_upstream),
             ("events", self.events != new.events),
             ("limits", self.limits != new.limits),

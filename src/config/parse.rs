@@ -72,7 +72,9 @@ impl Reader<'_> {
         let listen = root.take("listen").map(|place| self.listen(place));
         let tls = root.take("tls").and_then(|place| self.tls(place));
         let admin = root.take("admin").and_then(|place| self.admin(place));
-        let state_dir = root.take("state_dir").and_then(|place| self.path(&place));
+        let state_dir = root.take("state_dir");
+        let keeps = state_dir.is_some();
+        let state_dir = state_dir.and_then(|place| self.path(&place));
         let seed = root.take("seed").map(|place| self.seed(place));
         let upstream = root.take("upstream");
         let has_upstream = upstream.is_some();
@@ -84,7 +86,8 @@ impl Reader<'_> {
             .and_then(|place| self.instance(place));
         let reverse_proxy = root.take_of_any_case("ReverseProxy");
         let reverse_proxy = reverse_proxy.map(|place| self.reverse_proxy(place, tls.is_some()));
-        let slots = self.slots(&mut root, reverse_proxy.is_some());
+        let may_be_none = reverse_proxy.is_some();
+        let (slots, operator_slots) = self.slots(&mut root, may_be_none, keeps);
         let guid = instance.as_ref().map(|instance| &instance.guid);
         let upstream = upstream.map(|place| self.upstreams(place, guid));
         let events = root.take("events");
@@ -98,7 +101,7 @@ impl Reader<'_> {
         root.finish(&mut self.mistakes);
         self.same_addresses(listen.as_deref(), admin.as_ref());
         match (seed.is_some(), has_upstream) {
-            (false, false) if slots.is_empty() => {}
+            (false, false) if slots.len() == operator_slots.len() => {}
             (false, false) => self.mistakes.warning("$.seed", Concern::NoSource),
             (_, true) if state_dir.is_none() => {
                 self.mistakes.warning("$.state_dir", Concern::NothingKept);
@@ -122,6 +125,7 @@ impl Reader<'_> {
             instance: instance?,
             client_keys,
             slots,
+            operator_slots,
             upstream: upstream.flatten(),
             events,
             limits: configured.unwrap_or(self.limits_default()),
@@ -323,7 +327,8 @@ impl Reader<'_> {
         })
     }
 
-    fn choice<T: Copy>(
+    /// The value of the table's entry that the text names; `choices` are told for any other text.
+    pub fn choice<T: Copy>(
         &mut self,
         place: &Place<'_>,
         choices: &'static [&'static str],

@@ -251,11 +251,13 @@ fn mistakes_in_what_must_be_there_are_named() {
         (
             r#"{"instance": {"guid": "g"}, "slots": [
                 {"collection": "c", "environment": "e"}, {"collection": "c", "environment": "e"},
-                {"collection": "c", "environment": "f", "source": "operator"}, "c/g"]}"#,
+                {"collection": "c", "environment": "f", "source": "operator"}, "c/g",
+                {"collection": "c", "environment": "h", "source": "me"}]}"#,
             &[
                 "$.slots[1]: is the same as $.slots[0]",
-                "$.slots[2].source: not supported yet",
+                "$.slots[2].source: what is pushed must survive a restart",
                 "$.slots[3]: must be an object, and is text",
+                "$.slots[4].source: ",
             ],
         ),
         ("[]", &["$: must be an object, and is a list"]),
@@ -268,6 +270,25 @@ fn mistakes_in_what_must_be_there_are_named() {
             assert!(line.starts_with(start), "{line} ≠ {start}");
         }
     }
+}
+
+#[test]
+fn a_slot_is_the_operators_where_it_says_so() {
+    let config = parse(
+        r#"{"instance": {"guid": "g"}, "state_dir": "/s", "slots": [
+            {"collection": "c", "environment": "e", "source": "operator"},
+            {"collection": "c", "environment": "f"}]}"#,
+    );
+    let config = config.unwrap();
+    let operators: Vec<String> = config
+        .operator_slots
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(operators, ["c/e"]);
+    let mut other = config.clone();
+    other.operator_slots.clear();
+    assert_eq!(config.needs_restart(&other), ["slots"]);
 }
 
 #[test]

@@ -139,8 +139,12 @@ pub fn load(origin: Origin, limits: &Limits) -> Result<Loaded, LoadError> {
 impl Loaded {
     /// Takes the slots of the running relay in the place of its own, which take effect at the next
     /// start; what keys may use is worked out anew.
-    pub fn keep_slots(&mut self, slots: &[SlotKey]) {
-        self.config.slots = slots.to_vec();
+    pub fn keep_slots(&mut self, running: &Config) {
+        let slots = &running.slots;
+        self.config.slots.clone_from(slots);
+        self.config
+            .operator_slots
+            .clone_from(&running.operator_slots);
         for key in &mut self.keys {
             let configured = self
                 .config

@@ -79,7 +79,10 @@ fn from_config(
     })?;
     let (upstream, name) = (upstream(&loaded, role)?, role.as_str());
     let mut client = Client::new(upstream, limits);
-    let documents = collect(&loaded.config.slots, limits, |slot| client.fetch(slot))?;
+    // The operator's slots are nobody else's.
+    let mut slots = loaded.config.slots.clone();
+    slots.retain(|slot| !loaded.config.operator_slots.contains(slot));
+    let documents = collect(&slots, limits, |slot| client.fetch(slot))?;
     let line = write(&documents, out, limits)?;
     Ok(format!("{line}, from the {name}, {}", upstream.config.url))
 }
