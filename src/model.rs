@@ -117,11 +117,19 @@ pub enum Source {
     Primary,
     /// The upstream that stands in for it.
     Backup,
+    /// Somebody on site, by a push.
+    Operator,
 }
 
 impl Source {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Source; 4] = [Source::Seed, Source::Cache, Source::Primary, Source::Backup];
+    pub const ALL: [Source; 5] = [
+        Source::Seed,
+        Source::Cache,
+        Source::Primary,
+        Source::Backup,
+        Source::Operator,
+    ];
 
     /// As it is written in headers, status and metrics.
     pub const fn as_str(self) -> &'static str {
@@ -130,6 +138,7 @@ impl Source {
             Source::Cache => "cache",
             Source::Primary => "primary",
             Source::Backup => "backup",
+            Source::Operator => "operator",
         }
     }
 
@@ -141,6 +150,46 @@ impl Source {
     }
 }
 
+/// How far the content of an operator's slot has come: the term of whoever may write it, and how
+/// often it has changed. Compared in that order; 0-0 is before all content.
+///
+/// Without regions there is one term, 0. Unlike a [`Version`], a revision survives a restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision {
+    pub epoch: u64,
+    pub seq: u64,
+}
+
+impl Revision {
+    /// The one that the next change makes.
+    pub fn next(self) -> Revision {
+        Revision {
+            seq: self.seq.saturating_add(1),
+            ..self
+        }
+    }
+
+    /// Reads `epoch-seq`: two numbers as they are printed.
+    pub fn parse(text: &str) -> Option<Revision> {
+        let number = |text: &str| {
+            let is_plain = text == "0" || !text.starts_with('0');
+            let is_plain = is_plain && text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse().ok().filter(|_| is_plain)
+        };
+        let (epoch, seq) = text.split_once('-')?;
+        Some(Revision {
+            epoch: number(epoch)?,
+            seq: number(seq)?,
+        })
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.epoch, self.seq)
+    }
+}
+
 /// What a slot has adopted and which seeds it was offered, the oldest first: how its memory is kept
 /// across a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -149,6 +198,10 @@ pub struct Past {
     pub adopted: Vec<(Digest, Source)>,
     /// Content of seeds, adopted or not.
     pub seeds: Vec<Digest>,
+    /// 0-0 for a slot that was never the operator's.
+    pub revision: Revision,
+    /// What the clock said at the last push, in seconds since 1970; `None` while there was none.
+    pub pushed_unix_s: Option<u64>,
 }
 
 /// Which of the two upstreams.
@@ -308,5 +361,19 @@ mod tests {
         assert_eq!(key.to_string(), "inventory/dev");
         assert!(SlotKey::parse("inventory").is_none());
         assert!(SlotKey::parse("a/b/c").is_none());
+    }
+
+    #[test]
+    fn revisions_are_read_in_one_form_and_compared_by_term_first() {
+        let revision = |text| Revision::parse(text);
+        let printed = revision("3-17").map(|revision| revision.to_string());
+        assert_eq!(printed.as_deref(), Some("3-17"));
+        for odd in [
+            "", "3", "3-", "-3", "03-1", "3-+1", "3-1-1", "0x3-1", "3- 1",
+        ] {
+            assert_eq!(revision(odd), None, "{odd:?}");
+        }
+        assert!(revision("1-0") > revision("0-99"));
+        assert_eq!(revision("0-9").map(Revision::next), revision("0-10"));
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use crate::limits::Limits;
-use crate::model::{SlotIndex, SlotKey, Snapshot, Source};
+use crate::model::{Revision, SlotIndex, SlotKey, Snapshot, Source};
 use crate::state::slots::Adoption;
 use crate::time::Instant;
 use crate::wire::{gzip, seed as wire};
@@ -67,8 +67,11 @@ impl std::fmt::Display for Verdict {
 struct Content {
     bytes: usize,
     fingerprint: Fingerprint,
-    offers: Result<Vec<Result<Snapshot, String>>, String>,
+    offers: Result<Vec<Offer>, String>,
 }
+
+/// `None` for a slot of the operator that the file does not speak of: it need not.
+type Offer = Option<Result<Snapshot, String>>;
 
 enum Found {
     Missing,
@@ -125,8 +128,12 @@ pub async fn read(driver: &Rc<Driver>) -> Result<Verdict, String> {
         return Ok(Verdict::default());
     };
     driver.seed.borrow_mut().reading = true;
-    let (path, slots) = (seed.file.clone(), loaded.config.slots.clone());
-    let limits = driver.limits.clone();
+    let (path, limits) = (seed.file.clone(), driver.limits.clone());
+    let operators = &loaded.config.operator_slots;
+    let slots = loaded.config.slots.iter();
+    let slots: Vec<(SlotKey, bool)> = slots
+        .map(|slot| (slot.clone(), operators.contains(slot)))
+        .collect();
     let found = driver.disk.run(move || find(&path, &slots, &limits)).await;
     let mut state = driver.seed.borrow_mut();
     state.reading = false;
@@ -162,8 +169,8 @@ pub async fn read(driver: &Rc<Driver>) -> Result<Verdict, String> {
     Err(problem)
 }
 
-/// Reads and parses. Blocks: runs in the disk lane.
-fn find(path: &Path, slots: &[SlotKey], limits: &Limits) -> Found {
+/// Reads and parses, for slots that are the operator's or are not. Blocks: runs in the disk lane.
+fn find(path: &Path, slots: &[(SlotKey, bool)], limits: &Limits) -> Found {
     let (bytes, fingerprint) = match read_settled(path, limits.seed_bytes_max) {
         Ok(Settled::Missing) => return Found::Missing,
         Ok(Settled::Unsettled) => return Found::Unsettled,
@@ -172,9 +179,15 @@ fn find(path: &Path, slots: &[SlotKey], limits: &Limits) -> Found {
     };
     let offers = wire::Seed::parse(&bytes, limits).map_err(|error| error.to_string());
     let offers = offers.map(|seed| {
-        let offer = |key| match seed.snapshot(key, limits) {
-            Ok(snapshot) => Ok(packed(snapshot, limits)),
-            Err(error) => Err(error.to_string()),
+        let spoken_of = seed.slots();
+        let offer = |(key, is_operators): &(SlotKey, bool)| {
+            if *is_operators && !spoken_of.contains(key) {
+                return None;
+            }
+            Some(match seed.snapshot(key, limits) {
+                Ok(snapshot) => Ok(packed(snapshot, limits)),
+                Err(error) => Err(error.to_string()),
+            })
         };
         slots.iter().map(offer).collect()
     });
@@ -192,9 +205,10 @@ pub(super) fn packed(snapshot: Snapshot, limits: &Limits) -> Snapshot {
     Snapshot { gzip, ..snapshot }
 }
 
-fn adopt(driver: &Driver, offers: Vec<Result<Snapshot, String>>) -> Verdict {
+fn adopt(driver: &Driver, offers: Vec<Offer>) -> Verdict {
     let mut verdict = Verdict::default();
     for (index, offer) in (0..).map(SlotIndex).zip(offers) {
+        let Some(offer) = offer else { continue };
         match offer {
             Ok(snapshot) => match driver.publish(index, Rc::new(snapshot), Source::Seed) {
                 Adoption::Adopted(_) => {
@@ -225,15 +239,28 @@ pub(super) fn note_adoption(driver: &Driver, index: SlotIndex) {
     let Some(held) = &slot.held else { return };
     let counts = held.snapshot.counts;
     driver.log.note(format_args!(
-        "slot {} serves version {} from {}: {} features, {} properties, {} segments{}",
+        "slot {} serves version {}{} from {}: {} features, {} properties, {} segments{}",
         slot.key,
         held.version,
+        At(slot.revision()),
         Origin(held.source),
         counts.features,
         counts.properties,
         counts.segments,
         Filled(held.snapshot.rollouts_filled)
     ));
+}
+
+/// Where an operator's slot stands, in a sentence.
+struct At(Option<Revision>);
+
+impl std::fmt::Display for At {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(revision) => write!(formatter, ", revision {revision},"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Who brought a document, in a sentence.
@@ -246,6 +273,7 @@ impl std::fmt::Display for Origin {
             Source::Cache => "what was last known good",
             Source::Primary => "the primary",
             Source::Backup => "the backup",
+            Source::Operator => "the operator",
         })
     }
 }
@@ -261,9 +289,15 @@ fn note_superseded(driver: &Driver, index: SlotIndex) {
     };
     if superseded.times == 1 {
         let origin = slot.origin().unwrap_or(held.source);
+        let why = match slot.pushed_at() {
+            Some(_) => "it was pushed to, and is the operator's from then on",
+            None => {
+                "the seed was seen before, or an upstream is followed; a seed with other content \
+                 is new"
+            }
+        };
         driver.log.note(format_args!(
-            "slot {} keeps version {}, from {}: the seed was seen before, or an upstream is \
-             followed; a seed with other content is new",
+            "slot {} keeps version {}, from {}: {why}",
             slot.key,
             held.version,
             Origin(origin)

@@ -58,6 +58,7 @@ impl History {
         Past {
             adopted: self.adopted.iter().copied().collect(),
             seeds: self.seeds.iter().copied().collect(),
+            ..Past::default()
         }
     }
 
@@ -130,7 +131,7 @@ impl History {
 pub fn is_upstream(source: Source) -> bool {
     match source {
         Source::Primary | Source::Backup => true,
-        Source::Seed | Source::Cache => false,
+        Source::Seed | Source::Cache | Source::Operator => false,
     }
 }
 

@@ -18,6 +18,8 @@ use crate::time::{Duration, Instant};
 pub struct Saves {
     is_on: bool,
     wanted: BTreeSet<SlotIndex>,
+    /// Slots that somebody else is writing.
+    held_back: BTreeSet<SlotIndex>,
     writing: Option<SlotIndex>,
     /// Failures since the last write that worked.
     failures: u32,
@@ -32,6 +34,7 @@ impl Saves {
         Saves {
             is_on: false,
             wanted: BTreeSet::new(),
+            held_back: BTreeSet::new(),
             writing: None,
             failures: 0,
             retry_at: None,
@@ -64,6 +67,21 @@ impl Saves {
         }
     }
 
+    /// Somebody else writes this slot, with newer content than it holds: nothing that is written of
+    /// it from now on may come to lie over that. A write that was ordered before is ordered before.
+    ///
+    /// Bounded by O(log n).
+    pub fn hold_back(&mut self, index: SlotIndex) {
+        self.held_back.insert(index);
+    }
+
+    /// That write has ended.
+    ///
+    /// Bounded by O(log n).
+    pub fn release(&mut self, index: SlotIndex) {
+        self.held_back.remove(&index);
+    }
+
     /// A write has ended.
     ///
     /// Bounded by O(log n).
@@ -89,13 +107,21 @@ impl Saves {
         if self.writing.is_some() || must_wait {
             return None;
         }
-        self.writing = self.wanted.pop_first();
-        self.writing
+        let next = self.next();
+        if let Some(index) = next {
+            self.wanted.remove(&index);
+        }
+        self.writing = next;
+        next
+    }
+
+    fn next(&self) -> Option<SlotIndex> {
+        self.wanted.difference(&self.held_back).next().copied()
     }
 
     /// When to ask again, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let waits = self.writing.is_none() && !self.wanted.is_empty();
+        let waits = self.writing.is_none() && self.next().is_some();
         self.retry_at.filter(|_| waits)
     }
 }
@@ -135,6 +161,20 @@ mod tests {
         saves.handle_saved(FIRST, true, START);
         assert_eq!(saves.poll_save(START), None);
         assert!(!saves.is_busy() && saves.poll_timeout().is_none());
+    }
+
+    #[test]
+    fn a_slot_that_somebody_else_writes_waits_and_holds_up_no_other() {
+        let mut saves = saves();
+        saves.hold_back(FIRST);
+        saves.want(FIRST);
+        saves.want(SECOND);
+        assert_eq!(saves.poll_save(START), Some(SECOND));
+        saves.handle_saved(SECOND, true, START);
+        assert_eq!(saves.poll_save(START), None);
+        assert!(saves.is_busy() && saves.poll_timeout().is_none());
+        saves.release(FIRST);
+        assert_eq!(saves.poll_save(START), Some(FIRST));
     }
 
     #[test]

@@ -14,11 +14,15 @@
 //! * A seed that was offered before is no news: neither a reload nor a restart puts it in the place
 //!   of an upstream's document or of the last known good one. Between seeds, the file that is put
 //!   there while the relay runs counts.
+//! * The operator is always followed, by pushes to slots that are his (`push`); a seed replaces
+//!   nothing there once something was pushed.
 //!
 //! A slot keeps the last good snapshot for as long as the process lives. Nothing empties it: a
 //! document that is missing, torn, or wrong for this slot leaves a note (what, since when).
 //!
 //! Trip: any refusal. Recovery: the next good document, which also clears the note.
+
+mod push;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -28,6 +32,7 @@ use crate::model::{Digest, Past, SlotIndex, SlotKey, Snapshot, Source, Version};
 use crate::time::Instant;
 
 use super::history::{History, is_upstream};
+use push::Pushes;
 
 /// A snapshot that a slot serves.
 #[derive(Clone, Debug)]
@@ -76,6 +81,7 @@ pub struct Slot {
     /// How often a backup offered what is known to be older.
     pub stale: u64,
     history: History,
+    pushes: Pushes,
     /// A session with an upstream is up.
     is_following: bool,
     /// The backup has shown what is served, since that was adopted.
@@ -119,6 +125,7 @@ impl Slots {
             superseded: None,
             stale: 0,
             history: History::new(limits),
+            pushes: Pushes::default(),
             is_following: false,
             is_backup_level: false,
             seed: None,
@@ -181,6 +188,7 @@ impl Slots {
     pub fn restore(&mut self, index: SlotIndex, past: &Past) {
         if let Some(slot) = self.slots.get_mut(usize::from(index.0)) {
             slot.history = History::restore(past, &self.limits);
+            slot.pushes.restore(past);
         }
     }
 
@@ -207,6 +215,9 @@ impl Slots {
             return Adoption::Unchanged;
         };
         let digest = snapshot.digest;
+        if source == Source::Seed && slot.pushes.put_off_seed() {
+            return Adoption::Superseded;
+        }
         let adoption = match slot.judge(digest, source) {
             Verdict::Adopt => Adoption::Adopted(slot.adopt(snapshot, source, now)),
             Verdict::Confirm => slot.confirm(source, now),
@@ -225,8 +236,12 @@ impl Slots {
         if adoption != Adoption::Stale {
             slot.refusal = None;
         }
-        if matches!(adoption, Adoption::Adopted(_)) && source != Source::Cache {
-            is_news |= slot.history.adopt(digest, source);
+        if matches!(adoption, Adoption::Adopted(_)) {
+            if source != Source::Cache {
+                is_news |= slot.history.adopt(digest, source);
+            }
+            // A push was kept before it was offered.
+            is_news &= !slot.pushes.advance(source);
         }
         if source == Source::Seed {
             is_news |= slot.history.see(digest);
@@ -284,7 +299,7 @@ enum Verdict {
 impl Slot {
     /// What the slot remembers, as it is to be kept.
     pub fn past(&self) -> Past {
-        self.history.past()
+        self.pushes.complete(self.history.past())
     }
 
     /// Who first brought what is served: never the state folder, but where that lost its memory.
@@ -304,7 +319,7 @@ impl Slot {
             return Verdict::Confirm;
         }
         match source {
-            Source::Primary => Verdict::Adopt,
+            Source::Primary | Source::Operator => Verdict::Adopt,
             Source::Backup if !self.is_backup_level && self.history.is_older(digest) => {
                 Verdict::Stale
             }
@@ -317,7 +332,7 @@ impl Slot {
 
     /// Whether a seed replaces what is held.
     fn takes_seed(&self, held: &Held, digest: Digest) -> bool {
-        if self.is_following {
+        if self.is_following || self.pushes.outrank_seeds() {
             return false;
         }
         if !self.history.has_seen(digest) {

@@ -16,12 +16,12 @@ use std::fmt;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use ring::digest::{SHA256, digest};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::document::DocumentError;
 use super::seed::Seed;
 use crate::limits::Limits;
-use crate::model::{Digest, Past, SlotKey, Snapshot, Source};
+use crate::model::{Digest, Past, Revision, SlotKey, Snapshot, Source};
 use crate::time::Wall;
 
 /// What every record of the only format begins with.
@@ -59,7 +59,25 @@ struct Header {
     saved_at: u64,
     history: Vec<(String, String)>,
     seeds: Vec<String>,
+    /// Of slots that are or were the operator's only, so that any relay reads the others.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "given"
+    )]
+    revision: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "given"
+    )]
+    pushed: Option<u64>,
     bytes: usize,
+}
+
+/// A key that stands there has a value: there is one way to leave it out.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 /// Why a file is no record that can be used. What to do is the same for all: it is set aside, and
@@ -132,7 +150,13 @@ pub fn bytes_max(limits: &Limits) -> usize {
 
 /// Writes a record. Bounded by the length of the document.
 pub fn encode(record: &Record) -> Vec<u8> {
-    let Past { adopted, seeds } = &record.past;
+    let Past {
+        adopted,
+        seeds,
+        revision,
+        pushed_unix_s,
+    } = &record.past;
+    let is_operators = *revision > Revision::default();
     let known = |(digest, source): &(Digest, Source)| (digest.to_string(), source.as_str().into());
     let header = Header {
         slot: record.slot.to_string(),
@@ -141,6 +165,8 @@ pub fn encode(record: &Record) -> Vec<u8> {
         saved_at: record.saved_at.as_unix(),
         history: adopted.iter().map(known).collect(),
         seeds: seeds.iter().map(Digest::to_string).collect(),
+        revision: is_operators.then(|| revision.to_string()),
+        pushed: pushed_unix_s.filter(|_| is_operators),
         bytes: record.document.len(),
     };
     // Strings and numbers have no way to fail.
@@ -230,6 +256,11 @@ fn record(
     {
         return Err(odd("a list is too long"));
     }
+    let revision = match header.revision.as_deref().map(Revision::parse) {
+        None if header.pushed.is_none() => Revision::default(),
+        Some(Some(revision)) if revision > Revision::default() => revision,
+        _ => return Err(odd("its revision is none")),
+    };
     let record = Record {
         slot: slot.clone(),
         digest: digest(&header.digest)?,
@@ -238,6 +269,8 @@ fn record(
         past: Past {
             adopted: header.history.iter().map(known).collect::<Result<_, _>>()?,
             seeds: header.seeds.iter().map(digest).collect::<Result<_, _>>()?,
+            revision,
+            pushed_unix_s: header.pushed,
         },
         document: Bytes::copy_from_slice(document),
     };
@@ -293,6 +326,7 @@ mod tests {
                     (snapshot.digest, Source::Primary),
                 ],
                 seeds: vec![Digest([1; 32])],
+                ..Past::default()
             },
             document: snapshot.json,
         }
@@ -314,6 +348,33 @@ mod tests {
         assert_eq!(found, record);
         assert_eq!(snapshot.json, record.document);
         assert_eq!(snapshot.digest, record.digest);
+    }
+
+    /// What relays wrote before there were pushes is read, and slots without any are written so.
+    #[test]
+    fn a_revision_is_in_the_record_of_an_operators_slot_only() {
+        let mut record = record();
+        let text = String::from_utf8(encode(&record)).unwrap();
+        assert!(!text.contains("revision") && !text.contains("pushed"));
+        record.past.revision = Revision { epoch: 0, seq: 17 };
+        let filled = String::from_utf8(encode(&record)).unwrap();
+        assert!(filled.contains(r#""revision":"0-17","bytes":"#));
+        record.past.pushed_unix_s = Some(1_800_000_000);
+        let bytes = encode(&record);
+        let (found, _) = decode(&bytes, &record.slot, LIMITS).unwrap();
+        assert_eq!(found, record);
+        let text = String::from_utf8(bytes).unwrap();
+        for (from, to) in [
+            (r#""0-17""#, r#""0-0""#),
+            (r#""0-17""#, r#""0-017""#),
+            (r#""0-17""#, "null"),
+            (r#""revision":"0-17","#, ""),
+            (r#""pushed":1800000000"#, r#""pushed":null"#),
+        ] {
+            let edited = text.replacen(from, to, 1);
+            let error = decode(&mended(&edited), &record.slot, LIMITS).unwrap_err();
+            assert!(matches!(error, KeepError::Header { .. }), "{to}: {error}");
+        }
     }
 
     #[test]

@@ -284,7 +284,7 @@ fn a_power_cut_at_any_moment_leaves_a_whole_record_that_is_not_too_old() {
                 saved_at: crate::time::Wall::from_unix(number),
                 past: Past {
                     adopted: vec![(snapshot.digest, Source::Primary)],
-                    seeds: Vec::new(),
+                    ..Past::default()
                 },
                 document: snapshot.json,
             })

@@ -105,8 +105,11 @@ fn offer(
     if source == Source::Cache && record.held.is_none() {
         // Whoever finds a document there finds the memory beside it.
         let adopted = vec![(offered.digest, origin)];
-        let seeds = Vec::new();
-        slots.restore(index, &Past { adopted, seeds });
+        let past = Past {
+            adopted,
+            ..Past::default()
+        };
+        slots.restore(index, &past);
     }
     let past = slots.of(index).expect("a slot").past();
     let found = slots.handle_offer(index, offered.clone(), source, now);
@@ -115,7 +118,9 @@ fn offer(
     assert_eq!(found == Adoption::Unchanged, is_equal);
     let is_free = held.is_none() || is_equal;
     match source {
-        Source::Primary => assert!(is_equal || matches!(found, Adoption::Adopted(_))),
+        Source::Primary | Source::Operator => {
+            assert!(is_equal || matches!(found, Adoption::Adopted(_)))
+        }
         Source::Backup => {
             let is_older = !is_free && record.went_past(offered.digest);
             assert_eq!(found == Adoption::Stale, is_older);
