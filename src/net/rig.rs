@@ -26,6 +26,7 @@ use super::log::{Format, Lines, Log};
 use super::notify::Notify;
 use super::pipe::{self, End, Manners};
 use super::proxy::Proxy;
+use super::start;
 use super::upstream::{Net, Resolver};
 
 const CONFIG: &[u8] = br#"{
@@ -76,6 +77,7 @@ impl Rig {
         };
         let mut state = Relay::new(config.slots.clone(), false, form, &limits, clock.now());
         state.access.replace(keys.clone(), 0);
+        start::give_to_operator(&mut state, &config);
         let origin = Origin {
             path: "config.json".into(),
             environment,

@@ -54,6 +54,7 @@ pub(super) fn driver(
     state.access.replace(loaded.keys.clone(), loaded.unreadable);
     let random_seed = clock.now().as_micros() ^ u64::from(std::process::id());
     state.sessions = sessions(&loaded.config, &limits, random_seed);
+    give_to_operator(&mut state, &loaded.config);
     state.destinations = Destinations::new(Rng::with_seed(random_seed), &limits);
     let (resolver, lane) = Resolver::new(&limits);
     executor.spawn(lane.run()).detach();
@@ -98,6 +99,16 @@ fn sessions(config: &Config, limits: &Limits, random_seed: u64) -> Sessions {
         limits,
         random_seed,
     )
+}
+
+/// Slots that are pushed to follow no upstream.
+pub(super) fn give_to_operator<P>(state: &mut Relay<P>, config: &Config) {
+    for (index, slot) in (0..).map(SlotIndex).zip(&config.slots) {
+        if config.operator_slots.contains(slot) {
+            state.slots.give_to_operator(index);
+            state.sessions.leave_out(index);
+        }
+    }
 }
 
 /// Gets content as the configuration says, then listens.
@@ -176,8 +187,9 @@ async fn first_content(driver: &Rc<Driver>) -> Result<(), RunError> {
 
 fn set_following(driver: &Driver, is_following: bool) {
     let mut state = driver.state.borrow_mut();
-    let slots: Vec<SlotIndex> = state.slots.iter().map(|(slot, _)| slot).collect();
-    for slot in slots {
+    let followers = state.slots.iter().filter(|(_, slot)| !slot.is_operators());
+    let followers: Vec<SlotIndex> = followers.map(|(slot, _)| slot).collect();
+    for slot in followers {
         state.slots.set_following(slot, is_following);
     }
 }

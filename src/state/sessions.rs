@@ -1,8 +1,9 @@
 //! The sessions of all slots, under one clockwork.
 //!
-//! Owns a session for each slot (none at all on an isolated site), and the one moment at which the
-//! first of them wants to be called again. Their order of work: tell, then take every [`Step`] out
-//! of [`Sessions::poll`] until it answers `None`, then wait for [`Sessions::poll_timeout`].
+//! Owns a session for each slot that follows an upstream (none at all on an isolated site), and the
+//! one moment at which the first of them wants to be called again. Their order of work: tell, then
+//! take every [`Step`] out of [`Sessions::poll`] until it answers `None`, then wait for
+//! [`Sessions::poll_timeout`].
 //!
 //! A relay turns for every client that comes or goes; sessions that were told nothing and have
 //! nothing due are not looked at then.
@@ -26,10 +27,10 @@ pub enum Step {
     Live(bool),
 }
 
-/// One for each slot, in the order of the configuration; or none.
+/// One for each slot that has one, in the order of the configuration.
 #[derive(Debug, Default)]
 pub struct Sessions {
-    sessions: Vec<Session>,
+    sessions: Vec<Option<Session>>,
     live: Vec<bool>,
     /// Where `poll` goes on; the number of sessions when there is nothing to go through.
     next: usize,
@@ -58,7 +59,7 @@ impl Sessions {
             Session::new(setting, limits, seed)
         };
         Sessions {
-            sessions: (0..slots).map(session).collect(),
+            sessions: (0..slots).map(session).map(Some).collect(),
             live: vec![false; slots],
             next: slots,
             timeout: None,
@@ -70,21 +71,30 @@ impl Sessions {
 
     /// The session of `slot`.
     pub fn of(&self, slot: SlotIndex) -> Option<&Session> {
-        self.sessions.get(usize::from(slot.0))
+        self.sessions.get(usize::from(slot.0))?.as_ref()
     }
 
     /// Whether there is nobody to follow.
     pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
+        self.sessions.iter().all(Option::is_none)
     }
 
     // Mutators.
+
+    /// The slot follows nobody: it has another source.
+    ///
+    /// Bounded by O(1).
+    pub fn leave_out(&mut self, slot: SlotIndex) {
+        if let Some(place) = self.sessions.get_mut(usize::from(slot.0)) {
+            *place = None;
+        }
+    }
 
     /// Tells the session of `slot` what happened.
     ///
     /// Bounded by O(1).
     pub fn tell(&mut self, slot: SlotIndex, what: impl FnOnce(&mut Session)) {
-        if let Some(session) = self.sessions.get_mut(usize::from(slot.0)) {
+        if let Some(Some(session)) = self.sessions.get_mut(usize::from(slot.0)) {
             what(session);
             self.next = 0;
         }
@@ -94,7 +104,7 @@ impl Sessions {
     ///
     /// Bounded by the number of slots.
     pub fn tell_all(&mut self, what: impl Fn(&mut Session)) {
-        self.sessions.iter_mut().for_each(what);
+        self.sessions.iter_mut().flatten().for_each(what);
         self.next = 0;
     }
 
@@ -126,8 +136,12 @@ impl Sessions {
         if self.next >= self.sessions.len() {
             return None;
         }
-        while let Some(session) = self.sessions.get_mut(self.next) {
+        while let Some(place) = self.sessions.get_mut(self.next) {
             let slot = SlotIndex(self.next as u16);
+            let Some(session) = place else {
+                self.next += 1;
+                continue;
+            };
             // Orders first: a note is about what they came of.
             if let Some(order) = session.poll_output(now) {
                 return Some((slot, Step::Do(order)));
@@ -142,7 +156,8 @@ impl Sessions {
             }
             self.next += 1;
         }
-        let timeouts = self.sessions.iter().filter_map(Session::poll_timeout);
+        let sessions = self.sessions.iter().flatten();
+        let timeouts = sessions.filter_map(Session::poll_timeout);
         self.timeout = timeouts.min_by_key(|(at, _)| *at);
         None
     }
@@ -193,6 +208,20 @@ mod tests {
         let (at, _) = sessions.poll_timeout().unwrap();
         assert!(at > START, "nothing is due at once");
         assert!(steps(&mut sessions, START).is_empty());
+    }
+
+    #[test]
+    fn a_slot_that_is_left_out_follows_nobody() {
+        let mut sessions = sessions(3);
+        sessions.leave_out(SlotIndex(1));
+        sessions.tell_all(|session| session.start(START));
+        sessions.tell(SlotIndex(1), |session| session.start(START));
+        assert_eq!(dials(&steps(&mut sessions, START)), [0, 2]);
+        assert!(sessions.of(SlotIndex(1)).is_none() && !sessions.is_empty());
+        for slot in [0, 2] {
+            sessions.leave_out(SlotIndex(slot));
+        }
+        assert!(sessions.is_empty());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use crate::model::{Role, SlotIndex};
+use crate::model::{Role, SlotIndex, SlotKey};
 use crate::net::clock::Alarm;
 use crate::net::driver::Driver;
 use crate::time::Duration;
@@ -53,7 +53,7 @@ pub async fn first_documents(driver: &Rc<Driver>) -> Result<(), Missing> {
     driver.state.borrow_mut().watch_seed(false, now);
     super::tell_all(driver, |session| session.start_fetching(now));
     let is_complete = poll_fn(|context| {
-        if driver.state.borrow().slots.missing().next().is_none() {
+        if missing(driver).is_empty() {
             return Poll::Ready(true);
         }
         driver.wake_when_adopted(context.waker().clone());
@@ -73,12 +73,19 @@ pub async fn first_documents(driver: &Rc<Driver>) -> Result<(), Missing> {
     }
 }
 
-fn why(driver: &Driver) -> Vec<String> {
+/// The empty slots that an upstream can fill.
+fn missing(driver: &Driver) -> Vec<(SlotIndex, SlotKey)> {
     let state = driver.state.borrow();
-    let missing = state.slots.iter().filter(|(_, slot)| slot.held.is_none());
+    let slots = state.slots.iter();
+    let missing = slots.filter(|(_, slot)| slot.held.is_none() && !slot.is_operators());
     missing
-        .map(|(index, slot)| format!("slot {}: {}", slot.key, causes(driver, index)))
+        .map(|(index, slot)| (index, slot.key.clone()))
         .collect()
+}
+
+fn why(driver: &Driver) -> Vec<String> {
+    let line = |(index, key)| format!("slot {key}: {}", causes(driver, index));
+    missing(driver).into_iter().map(line).collect()
 }
 
 fn causes(driver: &Driver, slot: SlotIndex) -> String {
