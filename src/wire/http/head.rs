@@ -73,6 +73,7 @@ pub struct Head<'a> {
     pub user_agent: &'a str,
     /// `gzip` was offered in `Accept-Encoding` with a weight above zero.
     pub accepts_gzip: bool,
+    pub if_match: Option<&'a str>,
     pub if_none_match: Option<&'a str>,
     /// The body's `Content-Encoding`, where it is not `identity`.
     pub content_encoding: Option<&'a str>,
@@ -204,6 +205,7 @@ struct Fields<'a> {
     authorization: Option<&'a str>,
     user_agent: &'a str,
     accepts_gzip: bool,
+    if_match: Option<&'a str>,
     if_none_match: Option<&'a str>,
     content_encoding: Option<&'a str>,
 }
@@ -238,6 +240,11 @@ impl<'a> Fields<'a> {
         } else if is("authorization") {
             if self.authorization.replace(value).is_some() {
                 return Err(DecodeError::Malformed("two Authorization"));
+            }
+        } else if is("if-match") {
+            // What is overwritten depends on it.
+            if self.if_match.replace(value).is_some() {
+                return Err(DecodeError::Malformed("two If-Match"));
             }
         } else {
             self.take_hint(name, value);
@@ -296,6 +303,7 @@ impl<'a> Fields<'a> {
             authorization: self.authorization,
             user_agent: self.user_agent,
             accepts_gzip: self.accepts_gzip,
+            if_match: self.if_match,
             if_none_match: self.if_none_match,
             content_encoding: self.content_encoding,
             length,

@@ -175,6 +175,7 @@ fn written_again(head: &Head) {
     field("User-Agent", Some(head.user_agent));
     field("Accept-Encoding", head.accepts_gzip.then_some("gzip"));
     field("If-None-Match", head.if_none_match);
+    field("If-Match", head.if_match);
     field("Content-Encoding", head.content_encoding);
     text.push_str("\r\n");
     // Written out, a head is longer than it may have been.
