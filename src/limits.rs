@@ -249,6 +249,17 @@ pub struct Limits {
     pub damping_window: Duration,
     /// and then the return waits up to this.
     pub damping_wait_max: Duration,
+
+    // Pushes.
+    /// The document that is pushed, compressed or not: the longest that a slot serves.
+    pub push_bytes_max: usize,
+    /// Bodies of all pushes that are being read or wait for their turn: one of the longest, or a
+    /// few hundred of those that there are.
+    pub pushes_bytes_max: usize,
+    /// Pushes that are being taken or wait, one after the other: half of the admin connections, so
+    /// that somebody who waits keeps nobody from looking.
+    pub pushes_max: usize,
+
     // Service manager.
     /// How often its status is looked at where no watchdog asks for more.
     pub status_interval: Duration,
@@ -458,6 +469,9 @@ impl Limits {
         damping_losses: 3,
         damping_window: Duration::from_secs(600),
         damping_wait_max: Duration::from_secs(60),
+        push_bytes_max: 4 * MIB,
+        pushes_bytes_max: 4 * MIB,
+        pushes_max: 8,
         status_interval: Duration::from_secs(10),
         admin_answer_bytes_max: 4 * MIB,
         answer_head_bytes_max: 16 * KIB,
@@ -509,6 +523,8 @@ pub struct MemoryLoad {
     /// Configured SDK connections.
     pub connections: usize,
     pub is_tls: bool,
+    /// Some slot is the operator's.
+    pub is_pushed_to: bool,
     /// The seed file.
     pub seed_bytes: usize,
     /// The JSON documents of all slots together.
@@ -539,6 +555,10 @@ impl Limits {
         let tls_bytes = if load.is_tls { 10 * KIB } else { 0 };
         let connection_bytes = self.head_bytes_max + 2 * KIB + tls_bytes;
         let handshakes = if load.is_tls { self.handshakes_max } else { 0 };
+        let pushes = match load.is_pushed_to {
+            true => self.pushes_bytes_max + 2 * self.push_bytes_max,
+            false => 0,
+        };
         let beside = self.lobby_max + self.admin_connections_max;
         // JSON, a copy on one line, flat form (never longer), gzip (half or less), of
         // every snapshot that slow clients keep alive.
@@ -557,7 +577,8 @@ impl Limits {
             ("seed", load.seed_bytes),
             // As `handshakes_max` says.
             ("handshakes", handshakes * 40 * KIB),
-            ("request bodies", self.bodies_bytes_max),
+            // Of pushes: those that wait, one in pieces, and its record.
+            ("request bodies", self.bodies_bytes_max + pushes),
             // What waits, its text while it is written down; a window of the spool, whose entries
             // take up to five times their text, and the body on its way.
             (
@@ -589,6 +610,7 @@ mod tests {
         let load = MemoryLoad {
             connections: limits.connections_max,
             is_tls: true,
+            is_pushed_to: false,
             seed_bytes: 60 * KIB,
             document_bytes: 60 * KIB,
             forwards: false,

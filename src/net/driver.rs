@@ -44,6 +44,7 @@ use super::load::Loaded;
 use super::log::{Cause, Log, Untrusted};
 use super::notify::Notify;
 use super::proxy::{self, Proxy};
+use super::push::Pushes;
 use super::seed;
 use super::spool::Bell;
 use super::tls::ServerTls;
@@ -101,8 +102,9 @@ pub struct Driver {
     pub handshakes: Semaphore,
     pub scratch: RefCell<Box<[u8]>>,
     pub started: Instant,
-    /// Bytes of all request bodies that are being read.
+    /// Bytes of all request bodies that are being read, but for pushes.
     pub body_bytes: Cell<usize>,
+    pub pushes: Pushes,
     listeners: RefCell<Vec<Task<()>>>,
     executor: Rc<LocalExecutor<'static>>,
     connections: RefCell<Vec<Option<Weak<Connection>>>>,
@@ -182,6 +184,7 @@ impl Driver {
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into()),
             executor,
             body_bytes: Cell::new(0),
+            pushes: Pushes::default(),
             listeners: RefCell::default(),
             connections: RefCell::default(),
             writers: RefCell::default(),

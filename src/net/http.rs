@@ -8,6 +8,7 @@
 //! what `route` decides is owned. The buffer is given up while the connection is idle, so that an
 //! idle one costs its task and nothing else. A stream goes on in a new, smaller task.
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 
@@ -19,6 +20,7 @@ use crate::wire::http::response::Answer;
 use crate::wire::http::{Body, Head, Method};
 use crate::wire::{DecodeError, cors};
 
+use super::admin::Command;
 use super::connection::{Connection, Door};
 use super::driver::Driver;
 use super::proxy::{self, Call, Served};
@@ -157,16 +159,8 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
         }
         Action::Drop => Ok(After::Done),
         Action::Body(wanted) => {
-            let bytes_max = wanted.bytes_max(&driver.limits);
-            let read = Box::pin(read_body(connection, buffer, &request, bytes_max)).await?;
-            let (answer, unread) = match read {
-                Ok(body) => (
-                    Box::pin(route::with_body(connection, wanted, body)).await,
-                    false,
-                ),
-                Err(DecodeError::BodyTooLarge) => (wanted.too_large(driver), true),
-                Err(fault) => (fault_answer(fault), true),
-            };
+            let taken = Box::pin(take_body(connection, buffer, &request, wanted)).await?;
+            let (answer, unread) = taken;
             send(connection, answer, &request, unread).await
         }
     }
@@ -190,6 +184,32 @@ async fn forward(
             return send(connection, answer, &request, !is_whole).await;
         }
     })
+}
+
+/// Reads the body that was wanted and answers; whether something was left unread. The body's room
+/// is its own until then.
+async fn take_body(
+    connection: &Rc<Connection>,
+    buffer: &mut Vec<u8>,
+    request: &Request,
+    wanted: Wanted,
+) -> io::Result<(Answer, bool)> {
+    let driver = &connection.driver;
+    Ok(
+        match read_body(connection, buffer, request, &wanted).await? {
+            Ok((body, _room)) => (route::with_body(connection, wanted, body).await, false),
+            Err(NotRead::Crowded) => (wanted.crowded(driver), true),
+            Err(NotRead::Fault(DecodeError::BodyTooLarge)) => (wanted.too_large(driver), true),
+            Err(NotRead::Fault(fault)) => (fault_answer(fault), true),
+        },
+    )
+}
+
+/// Why there is no body.
+enum NotRead {
+    Fault(DecodeError),
+    /// The bodies of others take all the room.
+    Crowded,
 }
 
 /// What outlives the head of a request.
@@ -270,20 +290,23 @@ async fn tunnel(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Result
     Ok(After::First)
 }
 
-/// Reads the body of a request that needs it, whole, up to its bound.
-async fn read_body(
-    connection: &Connection,
+/// Reads the body of a request that needs it, whole, up to its bound; with it the room that it
+/// takes, if it is one of those that compete for some.
+async fn read_body<'c>(
+    connection: &'c Connection,
     buffer: &mut Vec<u8>,
     request: &Request,
-    bytes_max: usize,
-) -> io::Result<Result<Vec<u8>, DecodeError>> {
+    wanted: &Wanted,
+) -> io::Result<Result<(Vec<u8>, Option<Room<'c>>), NotRead>> {
     let limits = &connection.driver.limits;
+    let bytes_max = wanted.bytes_max(limits);
+    let too_large = NotRead::Fault(DecodeError::BodyTooLarge);
     let mut body = request.body.clone();
     if body
         .remaining()
         .is_some_and(|length| length > bytes_max as u64)
     {
-        return Ok(Err(DecodeError::BodyTooLarge));
+        return Ok(Err(too_large));
     }
     if request.expects_continue && buffer.is_empty() && !body.is_end() {
         connection
@@ -296,23 +319,26 @@ async fn read_body(
     // ones compete for room, and those are taken from clients that have shown a key: nobody else's
     // bodies can keep an SDK from its token.
     let is_large = bytes_max > limits.head_bytes_max;
-    let mut room = is_large.then(|| Room::none(&connection.driver));
-    let mut take = |bytes: &[u8]| {
-        let length = content.len() + bytes.len();
-        let is_full = room.as_mut().is_some_and(|room| !room.grow(length));
-        if length > bytes_max || is_full {
-            return Err(DecodeError::BodyTooLarge);
-        }
-        content.extend_from_slice(bytes);
-        Ok(())
-    };
+    let mut room = is_large.then(|| Room::none(&connection.driver, wanted));
+    let mut is_full = false;
     loop {
-        match body.decode_all(buffer, limits, &mut take) {
+        let take = |bytes: &[u8]| {
+            let length = content.len() + bytes.len();
+            let fits = length <= bytes_max;
+            is_full = fits && room.as_mut().is_some_and(|room| !room.grow(length));
+            if !fits || is_full {
+                return Err(DecodeError::BodyTooLarge);
+            }
+            content.extend_from_slice(bytes);
+            Ok(())
+        };
+        match body.decode_all(buffer, limits, take) {
             Ok(consumed) => drop(buffer.drain(..consumed)),
-            Err(fault) => return Ok(Err(fault)),
+            Err(_) if is_full => return Ok(Err(NotRead::Crowded)),
+            Err(fault) => return Ok(Err(NotRead::Fault(fault))),
         }
         if body.is_end() {
-            return Ok(Ok(content));
+            return Ok(Ok((content, room)));
         }
         read_on(connection, buffer).await?;
     }
@@ -329,25 +355,34 @@ async fn read_on(connection: &Connection, buffer: &mut Vec<u8>) -> io::Result<()
     }
 }
 
-/// What one body that is being read takes of the bytes that all of them may.
+/// What one body that is being read takes of the bytes that all of its kind may.
 struct Room<'a> {
-    driver: &'a Driver,
+    bodies: &'a Cell<usize>,
+    bytes_max: usize,
     taken: usize,
 }
 
 impl<'a> Room<'a> {
-    fn none(driver: &'a Driver) -> Room<'a> {
-        Room { driver, taken: 0 }
+    /// Pushes have room of their own: no client's reports keep an operator out.
+    fn none(driver: &'a Driver, wanted: &Wanted) -> Room<'a> {
+        let (bodies, bytes_max) = match wanted {
+            Wanted::Admin(_) => (&driver.pushes.bytes, driver.limits.pushes_bytes_max),
+            _ => (&driver.body_bytes, driver.limits.bodies_bytes_max),
+        };
+        Room {
+            bodies,
+            bytes_max,
+            taken: 0,
+        }
     }
 
     /// Takes room for `length` bytes in all; `false` when there is none.
     fn grow(&mut self, length: usize) -> bool {
-        let bodies = &self.driver.body_bytes;
-        let others = bodies.get() - self.taken;
-        if others + length > self.driver.limits.bodies_bytes_max {
+        let others = self.bodies.get() - self.taken;
+        if others + length > self.bytes_max {
             return false;
         }
-        bodies.set(others + length);
+        self.bodies.set(others + length);
         self.taken = length;
         true
     }
@@ -355,9 +390,7 @@ impl<'a> Room<'a> {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        self.driver
-            .body_bytes
-            .set(self.driver.body_bytes.get() - self.taken);
+        self.bodies.set(self.bodies.get() - self.taken);
     }
 }
 
@@ -406,7 +439,16 @@ impl Wanted {
                 driver.state.borrow_mut().events.handle_malformed(*kind);
                 route::accepted()
             }
-            Wanted::Token | Wanted::Admin(_) => driver.refuse(Reject::BodyTooLarge),
+            Wanted::Admin(Command::Push(push)) => push.too_large(driver),
+            Wanted::Token | Wanted::Admin(Command::Reload) => driver.refuse(Reject::BodyTooLarge),
+        }
+    }
+
+    /// A body for which there is no room beside the others.
+    fn crowded(&self, driver: &Driver) -> Answer {
+        match self {
+            Wanted::Admin(Command::Push(push)) => push.crowded(driver),
+            _ => self.too_large(driver),
         }
     }
 }

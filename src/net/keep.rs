@@ -19,10 +19,11 @@ use rustix::fs as sys;
 
 use crate::limits::Limits;
 use crate::model::{Past, SlotIndex, SlotKey, Snapshot, Source};
+use crate::state::slots::Slot;
 use crate::time::Instant;
 use crate::wire::keep as wire;
 
-use super::disk::{self, Access, DiskError, Lock, Problem, Step};
+use super::disk::{self, Access, DiskError, Lock, Problem, Refused, Step};
 use super::driver::Driver;
 use super::seed;
 
@@ -200,7 +201,12 @@ fn take_up(driver: &Rc<Driver>, index: SlotIndex, found: Found, purpose: Use) {
             past,
         } => {
             driver.state.borrow_mut().slots.restore(index, &past);
-            if purpose == Use::Remember {
+            let is_operators = |driver: &Driver| {
+                let state = driver.state.borrow();
+                state.slots.of(index).is_some_and(Slot::is_operators)
+            };
+            // What was pushed here is to be had from nobody else.
+            if purpose == Use::Remember && !is_operators(driver) {
                 return;
             }
             driver.publish(index, Rc::new(snapshot), Source::Cache);
@@ -228,11 +234,17 @@ pub fn save(driver: &Rc<Driver>, index: SlotIndex) {
     };
     let write = driver.keep.borrow().write;
     let task = driver.clone();
+    let (slot, digest) = (record.slot.clone(), record.digest);
+    // Queued here and now: a push that is written later has to come to lie over it.
+    let queued = driver
+        .disk
+        .queue(move || write(&path, &wire::encode(&record)));
     driver.spawn(async move {
-        let (slot, digest) = (record.slot.clone(), record.digest);
-        let job = move || write(&path, &wire::encode(&record));
-        let outcome = match task.disk.run(job).await {
-            Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        let outcome = match queued {
+            Ok(written) => match written.recv().await {
+                Ok(outcome) => outcome.map_err(|error| error.to_string()),
+                Err(_) => Err(Refused::<()>::Ended.to_string()),
+            },
             Err(refused) => Err(refused.to_string()),
         };
         let now = task.clock.now();
@@ -250,6 +262,47 @@ pub fn save(driver: &Rc<Driver>, index: SlotIndex) {
             .handle_saved(index, is_kept, now);
         task.wake();
     });
+}
+
+/// Why something is not kept.
+pub enum NotKept {
+    /// Too many jobs wait for the disk.
+    Busy,
+    /// One line.
+    Failed(String),
+}
+
+/// Writes `record` and waits until it is safe. Nobody else may write that slot meanwhile.
+///
+/// # Errors
+/// There is no folder, or the disk has no room for the job or failed. What lies there then is the
+/// record or the one before it, whole.
+pub async fn write(driver: &Rc<Driver>, record: wire::Record) -> Result<(), NotKept> {
+    let (folder, write) = {
+        let keep = driver.keep.borrow();
+        let Some(folder) = keep.folder() else {
+            let problem = keep.problem.as_ref().map(|(problem, _)| problem.clone());
+            let problem = problem.unwrap_or_else(|| "there is no state folder".to_owned());
+            return Err(NotKept::Failed(problem));
+        };
+        (folder.to_owned(), keep.write)
+    };
+    let path = folder.join(wire::file_name(&record.slot));
+    let (slot, digest) = (record.slot.clone(), record.digest);
+    let job = move || write(&path, &wire::encode(&record));
+    match driver.disk.run(job).await {
+        Ok(Ok(())) => {
+            let log = &driver.log;
+            log.debug(format_args!("slot {slot}: kept {digest}"));
+            note_success(driver, driver.clock.now());
+            Ok(())
+        }
+        Ok(Err(error)) => {
+            note_problem(driver, error.to_string());
+            Err(NotKept::Failed(error.to_string()))
+        }
+        Err(_) => Err(NotKept::Busy),
+    }
 }
 
 /// What is to be kept of a slot, and where.

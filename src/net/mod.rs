@@ -22,8 +22,8 @@ pub mod log;
 pub mod notify;
 pub mod pipe;
 pub mod proxy;
+pub mod push;
 pub mod reload;
-#[cfg(test)]
 mod rig;
 pub mod route;
 pub mod seed;
@@ -36,7 +36,7 @@ pub mod tls;
 pub mod tunnels;
 pub mod upstream;
 pub mod watch;
-
+#[cfg(test)]
 use std::io as std_io;
 use std::rc::Rc;
 

@@ -60,7 +60,8 @@ impl Wanted {
         match self {
             Wanted::Token => limits.credential_bytes_max,
             Wanted::Events { .. } => limits.body_bytes_max,
-            Wanted::Admin(_) => limits.body_bytes_max,
+            Wanted::Admin(admin::Command::Push(_)) => limits.push_bytes_max,
+            Wanted::Admin(admin::Command::Reload) => limits.body_bytes_max,
         }
     }
 }

@@ -38,6 +38,10 @@ pub struct Counters {
     pub streams: u64,
     /// Snapshots published to subscribers.
     pub publications: u64,
+    /// Documents that an operator pushed and that are served.
+    pub pushes: u64,
+    /// Requests for an operator's slot that were refused.
+    pub pushes_refused: u64,
     /// Seed files read.
     pub seeds_read: u64,
     /// Seed files that could not be used as a whole.

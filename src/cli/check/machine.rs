@@ -57,6 +57,7 @@ fn check_memory(config: &Config, documents: &Documents, limits: &Limits, report:
     let load = MemoryLoad {
         connections: config.limits.connections,
         is_tls: config.tls.is_some(),
+        is_pushed_to: !config.operator_slots.is_empty(),
         seed_bytes: documents.seed_bytes,
         document_bytes: documents.document_bytes,
         forwards: config.reverse_proxy.is_some(),

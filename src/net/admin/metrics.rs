@@ -165,6 +165,16 @@ impl Scrape {
             "publications",
             "Snapshots handed to subscribers.",
             self.counters.publications,
+        )?;
+        text.counter(
+            "pushes",
+            "Documents that an operator pushed and that are served.",
+            self.counters.pushes,
+        )?;
+        text.counter(
+            "pushes_refused",
+            "Requests for an operator's slot that were refused.",
+            self.counters.pushes_refused,
         )
     }
 

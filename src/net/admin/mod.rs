@@ -2,7 +2,8 @@
 //!
 //! Owns its paths, their methods, and who may ask for what: over the Unix socket everything, since
 //! its file mode has let the asker in; over TCP everything that only reads, and commands with the
-//! admin token. Answers are for people and carry no CORS permission: no web page reads them.
+//! admin token. The documents of slots, read or pushed, are behind the token too: they are no
+//! status. Answers are for people and carry no CORS permission: no web page reads them.
 //!
 //! `/live` says that the loop turns; `/ready` that every slot has something to serve (a stale
 //! snapshot is still one). The rest shows the one document that `status` gathers.
@@ -24,36 +25,46 @@ use crate::wire::reject;
 use super::connection::{Connection, Door};
 use super::driver::Driver;
 use super::log::Cause;
+use super::push::{self, Asked, Push};
 use super::reload;
 use super::route::{Action, Wanted};
 
+/// Where the documents of slots are.
+const SLOTS: &str = "/v1/slots/";
+
 /// What an admin asks for that changes something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Command {
     Reload,
+    Push(Box<Push>),
 }
 
 /// What is behind a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Resource {
+enum Resource<'a> {
     Live,
     Ready,
     Status,
     Metrics,
     Page,
-    Command(Command),
+    Reload,
+    /// `collection/environment`.
+    Slot(&'a str),
 }
 
-impl Resource {
-    fn find(target: &str) -> Option<Resource> {
+impl<'a> Resource<'a> {
+    fn find(target: &'a str) -> Option<Resource<'a>> {
         let path = target.split_once('?').map_or(target, |(path, _)| path);
+        if let Some(slot) = path.strip_prefix(SLOTS) {
+            return Some(Resource::Slot(slot));
+        }
         Some(match path {
             "/live" => Resource::Live,
             "/ready" => Resource::Ready,
             "/status" => Resource::Status,
             "/metrics" => Resource::Metrics,
             "/" => Resource::Page,
-            "/reload" => Resource::Command(Command::Reload),
+            "/reload" => Resource::Reload,
             _ => return None,
         })
     }
@@ -61,14 +72,16 @@ impl Resource {
     /// The value of `Allow`.
     fn methods(self) -> &'static str {
         match self {
-            Resource::Command(_) => "POST",
+            Resource::Reload => "POST",
+            Resource::Slot(_) => "GET, HEAD, PUT",
             _ => "GET, HEAD",
         }
     }
 
     fn takes(self, method: Method) -> bool {
         match self {
-            Resource::Command(_) => method == Method::Post,
+            Resource::Reload => method == Method::Post,
+            Resource::Slot(_) => matches!(method, Method::Get | Method::Head | Method::Put),
             _ => matches!(method, Method::Get | Method::Head),
         }
     }
@@ -82,7 +95,8 @@ pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
         Target::Authority(_) => None,
     };
     let Some(resource) = found else {
-        let text = "not here; there are / /live /ready /status /metrics, and POST /reload\n";
+        let text = "not here; there are / /live /ready /status /metrics, POST /reload, and \
+                    /v1/slots/COLLECTION/ENVIRONMENT\n";
         return Action::Answer(refuse(driver, Reject::UnknownPath, text));
     };
     if !resource.takes(head.method) {
@@ -97,17 +111,50 @@ pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
         Resource::Status => status_document(driver),
         Resource::Metrics => metrics(driver),
         Resource::Page => page(driver),
-        Resource::Command(command) => match may_command(connection, head) {
-            Ok(()) => return Action::Body(Wanted::Admin(command)),
+        Resource::Reload => match may_command(connection, head) {
+            Ok(()) => return Action::Body(Wanted::Admin(Command::Reload)),
+            Err(answer) => answer,
+        },
+        Resource::Slot(name) => match may_command(connection, head) {
+            Ok(()) => match slot(driver, name, head) {
+                Asked::Push(push) => {
+                    return Action::Body(Wanted::Admin(Command::Push(Box::new(push))));
+                }
+                Asked::Answer(answer) => answer,
+            },
             Err(answer) => answer,
         },
     };
     Action::Answer(answer.with("cache-control", "no-store"))
 }
 
+fn slot(driver: &Driver, name: &str, head: &Head<'_>) -> Asked {
+    let key = SlotKey::parse(name);
+    let found = key.as_ref().and_then(|key| {
+        let (collection, environment) = (key.collection.as_str(), key.environment.as_str());
+        driver.state.borrow().slots.find(collection, environment)
+    });
+    match (found, key) {
+        (Some(slot), _) => push::decide(driver, slot, head),
+        (None, Some(key)) => {
+            let text =
+                format!("slot {key} is not configured here: see /status for those that are\n");
+            Asked::Answer(refuse(driver, Reject::UnknownSlot, &text))
+        }
+        (None, None) => {
+            let text = "a slot is named COLLECTION/ENVIRONMENT\n";
+            Asked::Answer(refuse(driver, Reject::UnknownSlot, text))
+        }
+    }
+}
+
 /// Does what was asked for.
-pub async fn run(driver: &Rc<Driver>, command: Command, _body: Vec<u8>) -> Answer {
+pub async fn run(driver: &Rc<Driver>, command: Command, body: Vec<u8>) -> Answer {
     match command {
+        Command::Push(push) => {
+            let answer = push::run(driver, *push, body).await;
+            answer.with("cache-control", "no-store")
+        }
         Command::Reload => {
             let report = reload::reload(driver).await;
             let status = if report.is_good() { 200 } else { 422 };
