@@ -137,6 +137,10 @@ pub struct Served {
     pub source: String,
     /// Counts from 1 since the process started.
     pub version: u64,
+    /// Of an operator's slot: how far its content has come, over restarts. Null for others.
+    pub revision: Option<String>,
+    /// RFC 3339, UTC: what the clock said at the last push to it. Null while there was none.
+    pub pushed_at: Option<String>,
     /// Seconds since its content was adopted.
     pub age_s: u64,
     /// Seconds since a source last held the same content.
@@ -361,15 +365,18 @@ impl Slot {
 }
 
 impl Served {
-    /// Short enough for a table: `seed version 3, 12 min old`.
+    /// Short enough for a table: `seed version 3, 12 min old`, `operator 0-17 of 2026-11-30 09:12`.
     pub fn in_words(&self) -> String {
         let Served {
             source, version, ..
         } = self;
-        format!(
-            "{source} version {version}, {} old",
-            age_in_words(self.age_s)
-        )
+        let (Some(revision), Some(pushed_at)) = (&self.revision, &self.pushed_at) else {
+            let age = age_in_words(self.age_s);
+            return format!("{source} version {version}, {age} old");
+        };
+        let to_the_minute = pushed_at.get(..16).unwrap_or(pushed_at);
+        let moment = to_the_minute.replace('T', " ");
+        format!("{source} {revision} of {moment}")
     }
 }
 
@@ -427,12 +434,13 @@ pub fn bytes_in_words(bytes: u64) -> String {
     }
 }
 
-/// A healthy relay with one slot, for the tests of those that show it.
 #[cfg(test)]
-pub(crate) fn sample() -> Status {
-    let served = Served {
+fn sample_served() -> Served {
+    Served {
         source: "seed".into(),
         version: 3,
+        revision: None,
+        pushed_at: None,
         age_s: 754,
         confirmed_s: 20,
         digest: "ab".repeat(32),
@@ -441,7 +449,12 @@ pub(crate) fn sample() -> Status {
         segments: 1,
         bytes: 12_700,
         rollouts_filled: 0,
-    };
+    }
+}
+
+/// A healthy relay with one slot, for the tests of those that show it.
+#[cfg(test)]
+pub(crate) fn sample() -> Status {
     let status = Status {
         version: "0.1.0".into(),
         state: Phase::Serving,
@@ -473,7 +486,7 @@ pub(crate) fn sample() -> Status {
         }),
         slots: vec![Slot {
             slot: "inventory/dev".into(),
-            serves: Some(served),
+            serves: Some(sample_served()),
             clients: Clients {
                 websocket: 2,
                 sse: 1,
@@ -610,6 +623,16 @@ mod tests {
             assert_eq!(bytes_in_words(bytes), words);
         }
         assert!(!age_in_words(u64::MAX).is_empty() && !bytes_in_words(u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn what_was_pushed_is_told_by_its_revision_and_its_time() {
+        let mut served = sample().slots[0].serves.clone().unwrap();
+        served.source = "cache".into();
+        served.revision = Some("0-17".into());
+        assert_eq!(served.in_words(), "cache version 3, 12 min old");
+        served.pushed_at = Some("2026-11-30T09:12:59Z".into());
+        assert_eq!(served.in_words(), "cache 0-17 of 2026-11-30 09:12");
     }
 
     #[test]

@@ -110,8 +110,12 @@ fn clock(wall: Wall) -> status::Clock {
             true => status::ClockState::Set,
             false => status::ClockState::NotSet,
         },
-        time: humantime::format_rfc3339_seconds(writable(wall).to_system()).to_string(),
+        time: moment(wall),
     }
+}
+
+fn moment(wall: Wall) -> String {
+    humantime::format_rfc3339_seconds(writable(wall).to_system()).to_string()
 }
 
 fn seed(driver: &Driver, loaded: &Loaded, now: Instant) -> Option<status::Seed> {
@@ -158,7 +162,7 @@ fn slot(slot: &Slot, gauges: Gauges, now: Instant) -> status::Slot {
     }
     status::Slot {
         slot: slot.key.to_string(),
-        serves: slot.held.as_ref().map(|held| served(held, now)),
+        serves: slot.held.as_ref().map(|held| served(slot, held, now)),
         clients,
         last_error: slot.refusal.as_ref().map(|refusal| status::LastError {
             problem: refusal.problem.clone(),
@@ -173,11 +177,13 @@ fn slot(slot: &Slot, gauges: Gauges, now: Instant) -> status::Slot {
     }
 }
 
-fn served(held: &Held, now: Instant) -> status::Served {
+fn served(slot: &Slot, held: &Held, now: Instant) -> status::Served {
     let snapshot = &held.snapshot;
     status::Served {
         source: held.source.as_str().to_owned(),
         version: held.version.0,
+        revision: slot.revision().map(|revision| revision.to_string()),
+        pushed_at: slot.pushed_at().map(moment),
         age_s: (now - held.since).as_secs(),
         confirmed_s: (now - held.confirmed).as_secs(),
         digest: snapshot.digest.to_string(),
