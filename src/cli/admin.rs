@@ -16,6 +16,7 @@ use super::UsageError;
 use crate::config::{Admin, Environment, Listen, Secret};
 use crate::limits::Limits;
 use crate::net::clock::Clock;
+use crate::net::disk::read_bounded;
 use crate::time::{Duration, Instant};
 
 /// Where the unit's runtime directory has the socket.
@@ -28,6 +29,8 @@ const FIELDS_MAX: usize = 32;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reply {
     pub status: u16,
+    /// The value of `ETag`.
+    pub etag: Option<String>,
     pub body: Vec<u8>,
 }
 
@@ -134,12 +137,51 @@ fn choose_address(runtime_directory: Option<&str>, system_socket_is_there: bool)
     addresses.next().unwrap_or_else(fallback)
 }
 
+/// The admin token in the file `path`, for requests over TCP. The error is one line.
+pub fn token(path: &Path, limits: &Limits) -> Result<Secret, String> {
+    let path_shown = path.display();
+    let content = match read_bounded(path, limits.credential_bytes_max) {
+        Ok(Some(content)) => content,
+        Ok(None) => return Err(format!("{path_shown}: no such file")),
+        Err(error) => return Err(error.to_string()),
+    };
+    match Secret::new(&content).filter(Secret::is_sendable) {
+        Some(token) => Ok(token),
+        None => Err(format!("{path_shown}: holds no token")),
+    }
+}
+
+/// What is asked.
+pub struct Request<'a> {
+    pub method: &'static str,
+    pub path: &'a str,
+    /// Beyond those that every request has.
+    pub fields: &'a [(&'static str, &'a str)],
+    pub body: &'a [u8],
+}
+
 /// Asks the relay at `address` for `method path`, within `Limits::admin_timeout`.
 ///
 /// Bounded by `Limits::admin_answer_bytes_max`.
 pub fn ask(
     address: &Listen,
     (method, path): (&'static str, &'static str),
+    token: Option<&Secret>,
+    limits: &Limits,
+) -> Result<Reply, AdminError> {
+    let request = Request {
+        method,
+        path,
+        fields: &[],
+        body: b"",
+    };
+    send(address, &request, token, limits)
+}
+
+/// Sends a request, within `Limits::admin_timeout`.
+pub fn send(
+    address: &Listen,
+    request: &Request<'_>,
     token: Option<&Secret>,
     limits: &Limits,
 ) -> Result<Reply, AdminError> {
@@ -150,19 +192,14 @@ pub fn ask(
         clock,
     };
     let mut stream = Stream::connect(address, &patience)?;
-    let mut request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n"
-    )
-    .into_bytes();
-    if let Some(token) = token {
-        request.extend_from_slice(b"authorization: Bearer ");
-        request.extend_from_slice(token.bytes());
-        request.extend_from_slice(b"\r\n");
-    }
-    request.extend_from_slice(b"\r\n");
     stream.patience(&patience)?;
-    let sent = stream.write_all(&request);
-    sent.map_err(|error| patience.explain(error))?;
+    let sent = stream.write_all(&head(request, token));
+    match sent.and_then(|()| stream.write_all(request.body)) {
+        Ok(()) => {}
+        // What it says to a request that it did not read to its end may be there all the same.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        Err(error) => return Err(patience.explain(error)),
+    }
     let mut answer = Vec::new();
     let mut piece = [0; 4096];
     loop {
@@ -177,6 +214,31 @@ pub fn ask(
             Err(error) => return Err(patience.explain(error)),
         }
     }
+}
+
+fn head(request: &Request<'_>, token: Option<&Secret>) -> Vec<u8> {
+    let Request {
+        method,
+        path,
+        fields,
+        body,
+    } = request;
+    let mut head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in *fields {
+        head.extend([name, ": ", value, "\r\n"]);
+    }
+    let mut head = head.into_bytes();
+    if let Some(token) = token {
+        head.extend_from_slice(b"authorization: Bearer ");
+        head.extend_from_slice(token.bytes());
+        head.extend_from_slice(b"\r\n");
+    }
+    head.extend_from_slice(b"\r\n");
+    head
 }
 
 /// Reads an answer, if `bytes` holds all of it.
@@ -194,7 +256,7 @@ fn read_reply(bytes: &[u8], bytes_max: usize) -> Result<Option<Reply>, AdminErro
     let (Some(1), Some(status)) = (response.version, response.code) else {
         return Err(AdminError::Malformed("not HTTP/1.1"));
     };
-    let mut length = None;
+    let (mut length, mut etag) = (None, None);
     for field in response.headers.iter() {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         if is("transfer-encoding") || (is("content-length") && length.is_some()) {
@@ -202,6 +264,9 @@ fn read_reply(bytes: &[u8], bytes_max: usize) -> Result<Option<Reply>, AdminErro
         }
         if is("content-length") {
             length = plain_number(field.value);
+        }
+        if is("etag") {
+            etag = String::from_utf8(field.value.to_vec()).ok();
         }
     }
     let length = length.ok_or(AdminError::Malformed("no length"))?;
@@ -214,6 +279,7 @@ fn read_reply(bytes: &[u8], bytes_max: usize) -> Result<Option<Reply>, AdminErro
         have if have > length => Err(AdminError::Malformed("more than its length")),
         _ => Ok(Some(Reply {
             status,
+            etag,
             body: body.to_vec(),
         })),
     }
@@ -309,12 +375,14 @@ mod tests {
 
     #[test]
     fn an_answer_is_read_when_all_of_it_is_there() {
-        let text = "HTTP/1.1 422 Unprocessable Entity\r\ncontent-length: 4\r\n\r\na\nb\n";
+        let text = "HTTP/1.1 422 Unprocessable Entity\r\netag: \"0-1\"\r\ncontent-length: 4\r\n\
+                    \r\na\nb\n";
         for end in 0..text.len() {
             assert_eq!(read(&text[..end]), Ok(None), "{end}");
         }
         let reply = read(text).unwrap().unwrap();
         assert_eq!((reply.status, reply.lines().len()), (422, 2));
+        assert_eq!(reply.etag.as_deref(), Some("\"0-1\""));
     }
 
     #[test]

@@ -10,10 +10,12 @@ mod admin;
 pub mod cert;
 pub mod check;
 pub mod key;
+pub mod push;
 pub mod reload;
 pub mod run;
 pub mod seed;
 pub mod status;
+pub mod toggle;
 pub mod unit;
 
 use crate::config::nearest;
@@ -66,6 +68,8 @@ const COMMANDS: &[Command] = &[
     check::COMMAND,
     status::COMMAND,
     reload::COMMAND,
+    push::COMMAND,
+    toggle::COMMAND,
     cert::COMMAND,
     key::COMMAND,
     seed::COMMAND,
@@ -269,6 +273,14 @@ mod tests {
             &["seed", "diff", "one"],
             &["seed", "diff", "one", "two", "three"],
             &["seed", "diff", "one", "two", "--slot", "three"],
+            &["push", "file"],
+            &["push", "--slot", "c/e"],
+            &["push", "--slot", "c", "file"],
+            &["push", "--slot", "c/e", "file", "--if-match", "x"],
+            &["push", "--slot", "c/e", "file", "--zzz"],
+            &["toggle", "flag", "--slot", "c/e"],
+            &["toggle", "flag", "up", "--slot", "c/e"],
+            &["toggle", "flag", "on"],
         ] {
             let words = ["staffetta"].iter().chain(words);
             let mut parser = lexopt::Parser::from_iter(words);

@@ -4,13 +4,12 @@
 //! output, what was refused on standard error, and the exit code that a script goes by. The relay
 //! decides; a refused reload has changed nothing there.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::admin::{address_value, ask, default_address};
+use super::admin::{address_value, ask, default_address, token};
 use super::{Command, Exit, UsageError, complain, explain, path_value, say};
-use crate::config::{Listen, Secret};
+use crate::config::Listen;
 use crate::limits::Limits;
-use crate::net::disk::read_bounded;
 
 /// The command.
 pub const COMMAND: Command = Command {
@@ -36,7 +35,8 @@ fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
 }
 
 fn reload(address: &Listen, token_file: Option<PathBuf>, limits: &Limits) -> Exit {
-    let token = match token_file.map(|path| token(&path, limits)).transpose() {
+    let token = token_file.map(|path| token(&path, limits));
+    let token = match token.transpose() {
         Ok(token) => token,
         Err(problem) => {
             complain(format_args!("staffetta reload: {problem}"));
@@ -63,18 +63,5 @@ fn reload(address: &Listen, token_file: Option<PathBuf>, limits: &Limits) -> Exi
             complain(format_args!("staffetta reload: refused"));
             Exit::Failed
         }
-    }
-}
-
-fn token(path: &Path, limits: &Limits) -> Result<Secret, String> {
-    let path_shown = path.display();
-    let content = match read_bounded(path, limits.credential_bytes_max) {
-        Ok(Some(content)) => content,
-        Ok(None) => return Err(format!("{path_shown}: no such file")),
-        Err(error) => return Err(error.to_string()),
-    };
-    match Secret::new(&content).filter(Secret::is_sendable) {
-        Some(token) => Ok(token),
-        None => Err(format!("{path_shown}: holds no token")),
     }
 }

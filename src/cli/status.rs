@@ -82,7 +82,7 @@ fn show(address: &Listen, form: Form, limits: &Limits) -> Exit {
 /// The document, as text and read.
 fn fetch(address: &Listen, limits: &Limits) -> Result<(String, Status), String> {
     let reply = ask(address, ("GET", "/status"), None, limits);
-    let Reply { status, body } = reply.map_err(|error: AdminError| error.to_string())?;
+    let Reply { status, body, .. } = reply.map_err(|error: AdminError| error.to_string())?;
     if status != 200 {
         return Err(format!("the relay answers {status}"));
     }
