@@ -16,6 +16,7 @@ mod debian;
 mod demo;
 mod js;
 mod namespace;
+mod operator;
 mod python;
 mod rust;
 mod scenario;

@@ -1,4 +1,4 @@
-//! The state folder of the real program: killed at any moment, broken files, a quiet disk.
+//! The state folder of the real program: killed at any moment, broken files, a quiet disk, pushes.
 //!
 //! The relay logs at `debug` here, because it says then which content is safe on disk: that is what
 //! a restart must never fall behind. What is served is asked over plain HTTP. The model of power
@@ -10,5 +10,6 @@ mod harness;
 mod damage;
 mod kills;
 mod order;
+mod push;
 mod quiet;
 mod site;

@@ -6,6 +6,7 @@
 use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
+use crate::push::{Admin, operators_site};
 use crate::site::{document, marker, seed, site, wait_kept};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -87,6 +88,33 @@ fn a_write_is_synced_renamed_and_its_folder_synced() {
     steps.dedup();
     let write = ["create", "write", "sync", "rename", "sync folder"];
     let expected = [&["sync above"][..], &write, &write].concat();
+    assert_eq!(steps, expected, "{text}");
+}
+
+/// Whoever reads 200 may pull the plug.
+#[test]
+fn a_push_is_answered_when_its_folder_is_synced() {
+    let site = operators_site("push-order");
+    let calls_of = "-etrace=?open,openat,write,writev,sendto,sendmsg,fsync,rename,renameat,\
+                    renameat2";
+    let Some(through) = strace(&site, &[calls_of]) else {
+        return;
+    };
+    let relay = Relay::start_through(&site, &through);
+    for number in 1..=3 {
+        let answer = Admin::connect(&site).ask("PUT", "", seed(number).to_string().as_bytes());
+        assert_eq!(answer.map(|answer| answer.status), Some(200));
+    }
+    relay.stop();
+    let text = calls(&site);
+    let answered = |line: &&str| line.contains("HTTP/1.1 200").then_some("answer");
+    let mut steps: Vec<&str> = text
+        .lines()
+        .filter_map(|line| step(line).or(answered(&line)))
+        .collect();
+    steps.dedup();
+    let push = ["create", "write", "sync", "rename", "sync folder", "answer"];
+    let expected = [&["sync above"][..], &push, &push, &push].concat();
     assert_eq!(steps, expected, "{text}");
 }
 

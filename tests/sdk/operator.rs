@@ -1,0 +1,83 @@
+//! A flag that is switched on the box, and the real SDK in an application that follows it.
+
+use crate::app::{App, Route, SLOTS, START_MAX};
+use crate::demo::demo;
+use crate::harness::PATIENCE;
+use crate::harness::relay::Relay;
+use crate::harness::site::{PROGRAM, Site};
+use crate::{proxy, python};
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+const FLAG: &str = "fast-checkout";
+/// From the command to the new value in the application.
+const TOGGLE_MAX: Duration = Duration::from_secs(2);
+
+fn toggle(site: &Site, state: &str) -> SystemTime {
+    let socket = format!("unix:{}", site.scratch.path("admin.sock").display());
+    let started = SystemTime::now();
+    let toggle = Command::new(PROGRAM)
+        .args(["toggle", FLAG, state, "--slot", "payments/prod", "--yes"])
+        .args(["--admin", &socket])
+        .output()
+        .expect("the program starts");
+    let said = String::from_utf8_lossy(&toggle.stderr);
+    assert!(toggle.status.success(), "{said}");
+    started
+}
+
+#[test]
+fn an_application_sees_a_flag_that_is_switched_on_the_box() {
+    let Some(python) = python::interpreter() else {
+        return;
+    };
+    let demo = demo(python);
+    let mut site = Site::new("operator", &demo.first.seed);
+    let state = site.scratch.path("state");
+    std::fs::create_dir(&state).expect("the scratch directory is writable");
+    site.config["state_dir"] = json!(state);
+    for slot in site.config["slots"].as_array_mut().expect("slots") {
+        if slot["collection"] == "payments" && slot["environment"] == "prod" {
+            slot["source"] = json!("operator");
+        }
+    }
+    let relay = Relay::start(&site);
+    let route = Route {
+        service: Some(format!("http://{}", relay.address)),
+        environment: proxy(&relay),
+        ..Route::default()
+    };
+    let seed = site.scratch.path("entities.json");
+    std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
+    let mut app = App::start(python, SLOTS[3], &route, &seed);
+    app.wait(0, "loaded", START_MAX);
+    app.wait_until_connected();
+    let first = &demo.first.values[3];
+    assert_eq!(&app.evaluate(), first);
+    let mut switched = first.clone();
+    let values = switched["features"][FLAG]
+        .as_object_mut()
+        .expect("values by entity");
+    assert!(
+        values.values().any(|value| *value == true),
+        "it is on for some"
+    );
+    values
+        .values_mut()
+        .for_each(|value| *value = Value::Bool(false));
+    for (state, expected) in [("off", &switched), ("on", first), ("off", &switched)] {
+        let mark = app.mark();
+        let started = toggle(&site, state);
+        let told = app.wait_until(mark, expected, PATIENCE);
+        let took = told.duration_since(started).unwrap_or_default();
+        assert!(took <= TOGGLE_MAX, "{state}: only after {took:?}");
+    }
+    // The seed is the site's, and this slot no longer is.
+    site.replace_seed(&demo.changed.seed);
+    let (status, verdict) = relay.reload();
+    assert_eq!(status, 200, "{verdict}");
+    assert!(verdict.contains("1 superseded"), "{verdict}");
+    assert_eq!(app.evaluate(), switched);
+    assert!(relay.stop().success());
+}
