@@ -24,6 +24,7 @@ pub mod pipe;
 pub mod proxy;
 pub mod push;
 pub mod reload;
+#[cfg(test)]
 mod rig;
 pub mod route;
 pub mod seed;
@@ -36,7 +37,7 @@ pub mod tls;
 pub mod tunnels;
 pub mod upstream;
 pub mod watch;
-#[cfg(test)]
+
 use std::io as std_io;
 use std::rc::Rc;
 

@@ -28,8 +28,6 @@ pub async fn report(driver: &Rc<Driver>, kind: ReportKind, body: Vec<u8>) -> Out
 
 fn outcome(error: &UpstreamError) -> Outcome {
     match &error.problem {
-        // An unknown instance is for the operator to mend; the reports are worth waiting for that.
-        Problem::Status { status: 404, .. } => Outcome::Denied,
         Problem::Status {
             status,
             retry_after,
@@ -67,12 +65,14 @@ mod tests {
 
     #[test]
     fn only_a_batch_that_is_refused_for_ever_is_set_aside() {
-        assert_eq!(status(400), Outcome::Refused);
+        for refused in [400, 404, 413] {
+            assert_eq!(status(refused), Outcome::Refused, "{refused}");
+        }
         for passing in [429, 500, 503] {
             let later = Outcome::Later(Some(Duration::from_secs(9)));
             assert_eq!(status(passing), later, "{passing}");
         }
-        for denied in [401, 403, 404] {
+        for denied in [401, 403] {
             assert_eq!(status(denied), Outcome::Denied, "{denied}");
         }
         let redirected = meant_by(Problem::Redirect { to: None });
