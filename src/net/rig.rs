@@ -138,7 +138,12 @@ impl Rig {
 
     /// Lets every task run until none can.
     pub fn settle(&self) {
-        while self.executor.try_tick() {}
+        while self.step() {}
+    }
+
+    /// Lets one task run once; `false` when none can.
+    pub fn step(&self) -> bool {
+        self.executor.try_tick()
     }
 
     /// Lets time go by, and what is due then happen.

@@ -8,6 +8,7 @@ use crate::net::disk::{Access, DiskError, Failing, write_on};
 use crate::net::notify::Notify;
 use crate::net::pipe::End;
 use crate::net::rig::Rig;
+use crate::state::slots::Adoption;
 use crate::wire::keep as record;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -359,9 +360,47 @@ fn a_seed_fills_the_slot_until_something_is_pushed() {
     assert_eq!(code(&stale), "412", "the seed was replaced meanwhile");
     let answer = put(&rig, "If-Match: \"0-2\"\r\n", document("pushed").as_bytes());
     assert_eq!(etag(&answer), Some("0-3"));
+    assert!(
+        kept(&scratch).contains("\"pushed\""),
+        "over the seed that was kept"
+    );
     rig.driver.publish(FIRST, snapshot("newest"), Source::Seed);
     rig.settle();
     assert!(serves(&rig, "pushed", Source::Operator));
+}
+
+fn kept(scratch: &Scratch) -> String {
+    fs::read_to_string(scratch.path("live/c@e.slot")).unwrap()
+}
+
+thread_local! {
+    static DRIVER: RefCell<Option<Rc<Driver>>> = const { RefCell::new(None) };
+}
+
+/// A disk that takes so long that a seed comes meanwhile.
+fn overtaken(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+    let driver = DRIVER.take();
+    if let Some(driver) = driver {
+        let adoption = driver.publish(FIRST, snapshot("seed"), Source::Seed);
+        assert_eq!(adoption, Adoption::Superseded);
+    }
+    crate::net::disk::atomic_write(path, bytes, Access::Private)
+}
+
+#[test]
+fn a_seed_that_comes_while_a_push_is_kept_gets_neither_its_revision_nor_its_file() {
+    let scratch = Scratch::new("push-overtaken");
+    let rig = relay(scratch.folder());
+    rig.driver.publish(FIRST, snapshot("old"), Source::Seed);
+    rig.settle();
+    rig.driver.keep.borrow_mut().write = overtaken;
+    DRIVER.set(Some(rig.driver.clone()));
+    assert_eq!(etag(&push(&rig, "pushed")), Some("0-2"));
+    assert!(DRIVER.take().is_none(), "the seed came");
+    rig.advance(LIMITS.save_retry_max);
+    assert!(serves(&rig, "pushed", Source::Operator));
+    assert!(kept(&scratch).contains("\"pushed\""));
+    assert!(!rig.driver.state.borrow().saves.is_busy());
 }
 
 fn failing<const STEP: usize>(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
@@ -414,6 +453,25 @@ fn modelled(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
     DISK.with_borrow_mut(|disk| write_on(disk, path, bytes, Access::Private))
 }
 
+/// Pushes, and notes among the operations of the disk when 200 was said. The status.
+fn push_and_note(rig: &Rig, number: usize) -> String {
+    let mut client = rig.connect(Door::AdminLocal);
+    let request = whole("", document(&number.to_string()).as_bytes());
+    client.write(&[std::io::IoSlice::new(&request)]).unwrap();
+    let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
+    while rig.step() {
+        let Ok(count) = client.read(&mut buffer) else {
+            continue;
+        };
+        if answer.is_empty() && buffer[..count].starts_with(b"HTTP/1.1 200") {
+            let said = Operation::Acknowledge(number);
+            DISK.with_borrow_mut(|disk| disk.operations.push(said));
+        }
+        answer.extend_from_slice(&buffer[..count]);
+    }
+    code(&String::from_utf8(answer).unwrap()).to_owned()
+}
+
 /// Cuts the power behind each operation of some pushes, one of which fails at `step`; every record
 /// that a machine may then find, with the number of the newest push that was answered 200.
 fn cuts(step: Option<crate::net::disk::Step>) -> BTreeSet<(usize, Option<Vec<u8>>)> {
@@ -426,13 +484,8 @@ fn cuts(step: Option<crate::net::disk::Step>) -> BTreeSet<(usize, Option<Vec<u8>
     for number in 1..=4 {
         let fails = step.filter(|_| number == 2);
         DISK.with_borrow_mut(|disk| disk.failing = fails);
-        let answer = push(&rig, &number.to_string());
         let expected = if fails.is_some() { "507" } else { "200" };
-        assert_eq!(code(&answer), expected, "{answer}");
-        if fails.is_none() {
-            let said = Operation::Acknowledge(number);
-            DISK.with_borrow_mut(|disk| disk.operations.push(said));
-        }
+        assert_eq!(push_and_note(&rig, number), expected);
         rig.advance(LIMITS.save_retry_max);
     }
     let path = folder.join("c@e.slot");
