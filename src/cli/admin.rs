@@ -367,7 +367,7 @@ mod tests {
     use super::*;
     use std::net::SocketAddr;
 
-    const BYTES_MAX: usize = 64;
+    const BYTES_MAX: usize = 80;
 
     fn read(text: &str) -> Result<Option<Reply>, String> {
         read_reply(text.as_bytes(), BYTES_MAX).map_err(|error| error.to_string())

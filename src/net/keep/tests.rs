@@ -118,9 +118,9 @@ fn a_normal_start_remembers_and_serves_nothing() {
             .held
             .is_none()
     );
-    publish(&rig, "two", Source::Backup);
+    publish(&rig, "two", Source::Primary);
     publish(&rig, "one", Source::Backup);
-    assert!(serves(&rig, Source::Backup, "two"));
+    assert!(serves(&rig, Source::Primary, "two"));
 }
 
 #[test]
