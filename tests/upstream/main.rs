@@ -36,6 +36,7 @@ mod failover;
 mod fanout;
 mod keys;
 mod place;
+mod reports;
 mod requests;
 mod silence;
 mod start;
