@@ -197,7 +197,11 @@ impl<P> Relay<P> {
         let drain = self
             .drain
             .map(|drain| (drain.next_step.min(drain.until), Wake::Drain));
-        let upstream = self.sessions.poll_timeout();
+        // Nobody takes orders from sessions on the way out: what is due there stays due.
+        let upstream = match self.drain {
+            None => self.sessions.poll_timeout(),
+            Some(_) => None,
+        };
         let upstream = upstream.map(|(due, _)| (due, Wake::Upstream));
         let clocks = (!self.sessions.is_empty()).then_some((self.clocks_at, Wake::Clocks));
         let save = self.saves.poll_timeout().map(|due| (due, Wake::Save));
@@ -242,6 +246,24 @@ mod tests {
         };
         let slots = vec![SlotKey::parse("shop/prod").unwrap()];
         Relay::new(slots, true, form, &Limits::PRODUCTION, START)
+    }
+
+    #[test]
+    fn a_session_that_is_due_does_not_keep_an_ending_relay_awake() {
+        let (mut relay, limits) = (relay(), Limits::PRODUCTION);
+        relay.watch_seed(false, START);
+        relay.sessions = Sessions::new(1, false, limits.probe_interval, &limits, 1);
+        relay.sessions.tell_all(|session| session.start(START));
+        while relay.sessions.poll(START).is_some() {}
+        let (due, wake) = relay.sessions.poll_timeout().unwrap();
+        assert!(
+            relay.poll_timeout().is_some_and(|(at, _)| at <= due),
+            "{wake:?}"
+        );
+        relay.drain(due);
+        while relay.poll_due(due).is_some() {}
+        let (next, wake) = relay.poll_timeout().unwrap();
+        assert!(next > due, "{wake:?}");
     }
 
     fn join(relay: &mut Relay<u64>) -> Key {
