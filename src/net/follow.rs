@@ -21,6 +21,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use smol::Task;
+use smol::lock::Semaphore;
 
 use crate::config::Upstreams;
 use crate::model::{Role, SlotIndex, SlotKey};
@@ -45,6 +46,8 @@ pub struct Follow {
     configured: Upstreams,
     links: RefCell<HashMap<(SlotIndex, DialId), Link>>,
     fetches: RefCell<HashMap<(SlotIndex, FetchId), Task<()>>>,
+    /// Documents on their way from each upstream: one that hangs does not hold up the other.
+    places: [Semaphore; 2],
     problems: RefCell<HashMap<(SlotIndex, Role), Trouble>>,
 }
 
@@ -62,6 +65,7 @@ impl Follow {
         let upstreams = loaded.upstreams.as_ref()?;
         let configured = loaded.config.upstream.clone()?;
         let backup = upstreams.backup.as_ref();
+        let places = Role::ALL.map(|_| Semaphore::new(net.limits.fetches_max));
         Some(Follow {
             net: net.clone(),
             primary: Rc::new(upstream(&upstreams.primary)),
@@ -69,6 +73,7 @@ impl Follow {
             configured,
             links: RefCell::default(),
             fetches: RefCell::default(),
+            places,
             problems: RefCell::default(),
         })
     }

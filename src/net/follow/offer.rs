@@ -4,7 +4,9 @@
 //! documents are read in the disk lane, small ones right here, so that a disk that hangs does not
 //! keep a change from clients.
 //!
-//! Never offers anything of a fetch that was given up: its task is dropped.
+//! Never holds more documents at once than `fetches_max` of each upstream: a change that concerns
+//! all slots is announced to all of them at once. Never offers anything of a fetch that was given
+//! up: its task is dropped.
 
 use std::rc::Rc;
 
@@ -64,12 +66,14 @@ async fn try_fetch(
             format!("{}: {problem}", upstream.endpoint()),
         )
     };
+    let place = follow.places[role as usize].acquire().await;
     let fetched = upstream.config(&follow.net, &key).await;
     let answer = fetched.map_err(|error| (error.loss(), error.to_string()))?;
     let nodes_max = driver.limits.path_nodes_max;
     let path = Path::parse(answer.path.as_deref(), &driver.node, nodes_max);
     let path = path.map_err(|error| unusable(error.to_string()))?;
     let snapshot = read(driver, key, answer.bytes).await?;
+    drop(place);
     let snapshot = snapshot.map_err(unusable)?;
     match driver.publish(slot, Rc::new(snapshot), role.source()) {
         Adoption::Adopted(_) => note_adoption(driver, slot),
