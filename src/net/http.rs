@@ -100,7 +100,7 @@ pub async fn serve_requests(connection: &Rc<Connection>) -> io::Result<Option<Up
 async fn start_tls(connection: &Rc<Connection>, unread: Vec<u8>) -> io::Result<()> {
     let driver = &connection.driver;
     let config = driver.tls.borrow().clone();
-    let Some(config) = config.filter(|_| connection.door != Door::AdminTcp) else {
+    let Some(config) = config.filter(|_| matches!(connection.door, Door::Sdk | Door::Lobby)) else {
         driver.count(|counters| counters.handshakes_refused += 1);
         return Err(io::ErrorKind::Unsupported.into());
     };
