@@ -3,10 +3,14 @@
 //! Nothing in the relay grows, waits or repeats without a number from this page. Tests take the
 //! struct and shorten what they wait for; the production values are asserted on their own, below.
 //!
-//! The worst case of memory is the sum in [`Limits::memory_bytes_max`]; `staffetta check` prints it
-//! against the configured `limits.memory`.
+//! The worst case of memory is the sum in [`Limits::memory_bytes_max`] (see `memory`);
+//! `staffetta check` prints it against the configured `limits.memory`.
+
+mod memory;
 
 use crate::time::Duration;
+
+pub use memory::MemoryLoad;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -164,7 +168,7 @@ pub struct Limits {
     pub save_retry_max: Duration,
     /// Longest time that an admin command waits for the relay's answer.
     pub admin_timeout: Duration,
-    /// One of our own tokens: about 300 bytes with a short key id, 640 with the longest. Anything
+    /// One of our own tokens: about 300 bytes with a short key id, this with the longest. Anything
     /// longer is no token of ours, so this bounds what `tokens_max` of them take.
     pub token_bytes_max: usize,
 
@@ -281,7 +285,8 @@ pub struct Limits {
     pub upstream_idle_timeout: Duration,
     /// One request from its name to the last byte of the answer: 400 KiB over 64 kbit/s take 50 s.
     pub upstream_total_timeout: Duration,
-    /// A message of the upstream's change socket. It is a line of text at most.
+    /// A message of the upstream's change socket. It is a line of text at most, and each slot has a
+    /// socket or two that may be in the middle of one.
     pub upstream_message_bytes_max: usize,
     /// An upstream connection that is silent for `keepalive_idle` is probed this often...
     pub upstream_keepalive_interval: Duration,
@@ -435,7 +440,7 @@ impl Limits {
         save_retry_first: Duration::from_secs(1),
         save_retry_max: Duration::from_secs(300),
         admin_timeout: Duration::from_secs(30),
-        token_bytes_max: KIB,
+        token_bytes_max: 640,
         connections_ceiling: 65_536,
         memory_bytes_default: 32 * MIB,
         memory_bytes_min: 6 * MIB,
@@ -483,7 +488,7 @@ impl Limits {
         upstream_connect_timeout: Duration::from_secs(15),
         upstream_idle_timeout: Duration::from_secs(20),
         upstream_total_timeout: Duration::from_secs(120),
-        upstream_message_bytes_max: 64 * KIB,
+        upstream_message_bytes_max: 16 * KIB,
         upstream_keepalive_interval: Duration::from_secs(20),
         upstream_keepalive_probes: 3,
         upstream_unacknowledged_timeout: Duration::from_secs(45),
@@ -519,109 +524,5 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits::PRODUCTION
-    }
-}
-
-/// What the memory sum depends on besides the bounds themselves.
-#[derive(Clone, Copy, Debug)]
-pub struct MemoryLoad {
-    /// Configured SDK connections.
-    pub connections: usize,
-    pub is_tls: bool,
-    /// Some slot is the operator's.
-    pub is_pushed_to: bool,
-    /// The seed file.
-    pub seed_bytes: usize,
-    /// The JSON documents of all slots together.
-    pub document_bytes: usize,
-    /// There is a reverse proxy.
-    pub forwards: bool,
-    /// Some of its destinations speak TLS.
-    pub forwards_tls: bool,
-}
-
-impl Limits {
-    /// Descriptors that a relay of so many SDK connections needs: those, the ones beside them, and
-    /// its own (standard streams, event queue, signals, journal, files, listeners; twice over). One
-    /// that forwards has another connection for each, idle ones, and probes.
-    pub fn descriptors(&self, connections: usize, forwards: bool) -> u64 {
-        let own = 64;
-        let forwarding = match forwards {
-            true => connections + self.pool_max + self.probes_max,
-            false => 0,
-        };
-        (connections + self.lobby_max + self.admin_connections_max + own + forwarding) as u64
-    }
-
-    /// Who holds how many bytes at worst; in practice no two of them are at their bound together.
-    pub fn memory_holders(&self, load: &MemoryLoad) -> [(&'static str, usize); 10] {
-        // A connection either reads a head, with its buffer, or streams, with its queue and frame
-        // (3 KiB); a TLS session keeps about 10 KiB more.
-        let tls_bytes = if load.is_tls { 10 * KIB } else { 0 };
-        let connection_bytes = self.head_bytes_max + 2 * KIB + tls_bytes;
-        let handshakes = if load.is_tls { self.handshakes_max } else { 0 };
-        let pushes = match load.is_pushed_to {
-            true => self.pushes_bytes_max + 2 * self.push_bytes_max,
-            false => 0,
-        };
-        let beside = self.lobby_max + self.admin_connections_max;
-        // JSON, a copy on one line, flat form (never longer), gzip (half or less), of
-        // every snapshot that slow clients keep alive.
-        let forms = load.document_bytes.saturating_mul(7) / 2;
-        // A forwarded request holds one read of its answer, or its head, and a task; what it holds
-        // of its content lies where its head lay. A TLS session with the destination is beside it.
-        let session_bytes = if load.forwards_tls { 24 * KIB } else { KIB };
-        let forwarding = load.connections * (self.answer_head_bytes_max + 4 * KIB)
-            + (load.connections + self.pool_max) * session_bytes;
-        [
-            // The binary's pages, the idle loop, lanes and logger: the budget of an idle relay.
-            ("program", 5 * MIB),
-            ("connections", load.connections * connection_bytes),
-            ("documents", forms.saturating_mul(self.snapshots_alive_max)),
-            // A new seed is held whole while the old documents are still served.
-            ("seed", load.seed_bytes),
-            // As `handshakes_max` says.
-            ("handshakes", handshakes * 40 * KIB),
-            // Of pushes: those that wait, one in pieces, and its record.
-            ("request bodies", self.bodies_bytes_max + pushes),
-            // What waits, its text while it is written down; a window of the spool, whose entries
-            // take up to five times their text, and the body on its way.
-            (
-                "events",
-                2 * self.events_bytes_max + 6 * self.spool_window_bytes + self.report_bytes_max,
-            ),
-            // Remembered tokens, each with its place in two tables.
-            ("tokens", self.tokens_max * (self.token_bytes_max + 128)),
-            ("lobby and admin", beside * connection_bytes),
-            ("forwarding", if load.forwards { forwarding } else { 0 }),
-        ]
-    }
-
-    /// The sum of [`Limits::memory_holders`], in bytes.
-    pub fn memory_bytes_max(&self, load: &MemoryLoad) -> usize {
-        let holders = self.memory_holders(load);
-        let add = |sum: usize, (_, bytes): &(&str, usize)| sum.saturating_add(*bytes);
-        holders.iter().fold(0, add)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_defaults_fit_into_the_default_memory() {
-        let limits = Limits::PRODUCTION;
-        let load = MemoryLoad {
-            connections: limits.connections_max,
-            is_tls: true,
-            is_pushed_to: false,
-            seed_bytes: 60 * KIB,
-            document_bytes: 60 * KIB,
-            forwards: false,
-            forwards_tls: false,
-        };
-        let sum = limits.memory_bytes_max(&load);
-        assert!(sum <= limits.memory_bytes_default, "{sum}");
     }
 }

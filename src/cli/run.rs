@@ -78,8 +78,7 @@ fn start(path: PathBuf) -> Exit {
     let clock = Clock::system();
     let log = log(&loaded, clock.clone(), &limits);
     let config = &loaded.config;
-    let needed = limits.descriptors(config.limits.connections, config.reverse_proxy.is_some());
-    raise_descriptors(needed, &log);
+    raise_descriptors(limits.descriptors(&config.load()), &log);
     let setup = Setup {
         loaded,
         limits,

@@ -100,7 +100,7 @@ impl UnitLimits {
         UnitLimits {
             high_bytes,
             memory_bytes_max: high_bytes.saturating_add(HEADROOM_BYTES),
-            descriptors: limits.descriptors(connections, config.reverse_proxy.is_some()),
+            descriptors: limits.descriptors(&config.load()),
             start_s: config
                 .start_timeout
                 .as_secs()

@@ -38,7 +38,7 @@ pub use reverse::{ReverseConcern, ReverseProblem};
 pub use secret::{Secret, SecretSource};
 pub use upstream::{Events, UpstreamConfig, Upstreams};
 
-use crate::limits::Limits;
+use crate::limits::{Limits, MemoryLoad};
 use crate::model::proxy::ReverseProxy;
 use crate::model::{Id, SlotKey};
 use crate::time::Duration;
@@ -264,6 +264,22 @@ impl Config {
         parse::parse(text, environment, limits)
     }
 
+    /// What this asks of the machine, but for documents, of which a configuration says nothing.
+    pub fn load(&self) -> MemoryLoad {
+        let upstreams = |upstreams: &Upstreams| 1 + usize::from(upstreams.backup.is_some());
+        let proxy = self.reverse_proxy.as_ref();
+        MemoryLoad {
+            connections: self.limits.connections,
+            is_tls: self.tls.is_some(),
+            is_pushed_to: !self.operator_slots.is_empty(),
+            slots: self.slots.len(),
+            upstreams: self.upstream.as_ref().map_or(0, upstreams),
+            forwards: proxy.is_some(),
+            forwards_tls: proxy.is_some_and(speaks_tls),
+            ..MemoryLoad::default()
+        }
+    }
+
     /// Whether the first data is fetched before anybody is served.
     pub fn is_normal_start(&self) -> bool {
         match self.start {
@@ -295,4 +311,10 @@ impl Config {
         let changed = changes.into_iter().filter(|(_, changed)| *changed);
         changed.map(|(key, _)| key).collect()
     }
+}
+
+fn speaks_tls(proxy: &ReverseProxy) -> bool {
+    let clusters = proxy.clusters.iter();
+    let mut destinations = clusters.flat_map(|cluster| &cluster.destinations);
+    destinations.any(|destination| destination.address.is_tls)
 }

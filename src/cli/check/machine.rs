@@ -7,7 +7,6 @@ use super::Report;
 use super::seed::Documents;
 use crate::config::Config;
 use crate::limits::{Limits, MemoryLoad};
-use crate::model::proxy::ReverseProxy;
 use crate::time::Wall;
 use rustix::process::{Resource, getrlimit};
 use std::cmp::Reverse;
@@ -42,7 +41,7 @@ fn check_descriptors(
     report: &mut Report,
 ) {
     let connections = config.limits.connections;
-    let needed = limits.descriptors(connections, config.reverse_proxy.is_some());
+    let needed = limits.descriptors(&config.load());
     if let Some(found) = descriptors
         && found < needed
     {
@@ -55,13 +54,15 @@ fn check_descriptors(
 
 fn check_memory(config: &Config, documents: &Documents, limits: &Limits, report: &mut Report) {
     let load = MemoryLoad {
-        connections: config.limits.connections,
-        is_tls: config.tls.is_some(),
-        is_pushed_to: !config.operator_slots.is_empty(),
         seed_bytes: documents.seed_bytes,
         document_bytes: documents.document_bytes,
-        forwards: config.reverse_proxy.is_some(),
-        forwards_tls: config.reverse_proxy.as_ref().is_some_and(speaks_tls),
+        largest_document_bytes: documents.largest_document_bytes,
+        ..config.load()
+    };
+    // Nobody is asked, so nobody knows.
+    let without = match (load.document_bytes, load.upstreams) {
+        (0, 1..) => "; the documents of the upstream, about 18 times their size, are not in it",
+        _ => "",
     };
     let bound = config.limits.memory_bytes;
     let sum = limits.memory_bytes_max(&load);
@@ -73,19 +74,13 @@ fn check_memory(config: &Config, documents: &Documents, limits: &Limits, report:
     let (shown, allowed) = (mebibytes(sum), mebibytes(bound));
     match sum <= bound {
         true => report.sound(format_args!(
-            "memory: at most {shown} of {allowed} (above all {largest})"
+            "memory: at most {shown} of {allowed} (above all {largest}){without}"
         )),
         false => report.warning(format_args!(
             "$.limits.memory: the relay may need {shown}, and {allowed} are configured (above \
-             all {largest}): raise it, or lower $.limits.connections"
+             all {largest}){without}: raise it, or lower $.limits.connections"
         )),
     }
-}
-
-fn speaks_tls(proxy: &ReverseProxy) -> bool {
-    let clusters = proxy.clusters.iter();
-    let mut destinations = clusters.flat_map(|cluster| &cluster.destinations);
-    destinations.any(|destination| destination.address.is_tls)
 }
 
 /// One decimal, rounded up, so that what does not fit does not look as if it did.
@@ -127,6 +122,7 @@ mod tests {
             let documents = Documents {
                 seed_bytes: document_bytes,
                 document_bytes,
+                largest_document_bytes: document_bytes,
             };
             let report = report(|config, limits, report| {
                 check_memory(config, &documents, limits, report);
@@ -134,6 +130,29 @@ mod tests {
             assert_eq!(report.findings.len(), warnings, "{document_bytes}");
             assert_eq!(report.sound.len(), 1 - warnings);
         }
+    }
+
+    #[test]
+    fn documents_that_only_the_upstream_knows_are_told_apart() {
+        let with = |upstream: &str| {
+            let text = format!(
+                r#"{{"instance": {{"guid": "g"}}, "slots": [{{"collection": "c",
+                   "environment": "e"}}]{upstream}}}"#
+            );
+            let limits = Limits::PRODUCTION;
+            let parsed = Config::parse(text.as_bytes(), &Environment::default(), &limits);
+            let mut report = Report::new(Path::new("config.json"));
+            check_memory(
+                &parsed.unwrap(),
+                &Documents::default(),
+                &limits,
+                &mut report,
+            );
+            report.sound.remove(0)
+        };
+        let upstream = r#", "upstream": {"primary": {"url": "https://h", "api_key": "k"}}"#;
+        assert!(with(upstream).contains("documents of the upstream"));
+        assert!(!with("").contains("upstream"));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Documents {
     pub seed_bytes: usize,
     /// The documents of all slots together.
     pub document_bytes: usize,
+    /// The largest of them.
+    pub largest_document_bytes: usize,
 }
 
 /// Looks at `instead` in place of the configured seed, if it is given.
@@ -57,6 +59,7 @@ pub fn check(
             Ok(snapshot) => {
                 let (counts, bytes) = (snapshot.counts, snapshot.json.len());
                 documents.document_bytes += bytes;
+                documents.largest_document_bytes = documents.largest_document_bytes.max(bytes);
                 report.sound(format_args!(
                     "slot {key}: {} features, {} properties, {} segments, {bytes} bytes",
                     counts.features, counts.properties, counts.segments,
