@@ -9,6 +9,7 @@ pub mod proxy;
 pub mod report;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// An identifier of the service: collection, environment, feature, property or segment.
@@ -205,7 +206,8 @@ pub struct Past {
 }
 
 /// Which of the two upstreams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Role {
     Primary,
     Backup,

@@ -36,6 +36,7 @@ use super::upstream::{Net, Upstream};
 pub use first::{Missing, first_documents};
 use link::Link;
 pub use report::report;
+pub(super) use told::problem;
 
 /// The upstreams of a relay, and what goes on with them.
 pub struct Follow {
@@ -99,6 +100,14 @@ impl Follow {
         match (role, &self.backup) {
             (Role::Backup, Some(backup)) => backup,
             _ => &self.primary,
+        }
+    }
+
+    /// Whom there is to follow.
+    pub fn roles(&self) -> &'static [Role] {
+        match self.backup {
+            Some(_) => &Role::ALL,
+            None => &[Role::Primary],
         }
     }
 

@@ -9,15 +9,24 @@
 //! clock; the time of day appears once, for people, and no age depends on it.
 //!
 //! A clock that was never set is no problem: an isolated gateway may never learn the time, and the
-//! relay needs none.
+//! relay needs none. It is one where an upstream's certificate cannot be trusted for it.
+//!
+//! A problem stands until somebody or something mends it. What is over, or as it should be, and yet
+//! worth knowing, is a note: no monitor is alarmed by it for ever.
 
 mod proxy;
+mod upstream;
+mod words;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 pub use proxy::{Cluster, Destination};
+pub use upstream::{Following, Link, LinkPhase, NextDial, Token, Upstream};
+#[cfg(test)]
+pub(crate) use upstream::{sample_following, sample_upstream};
+pub use words::{age_in_words, bytes_in_words};
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,11 +38,15 @@ pub struct Status {
     pub ready: bool,
     /// What is wrong now, one line each; see [`Status::judged`].
     pub problems: Vec<String>,
+    /// What is worth knowing and no problem, one line each.
+    pub notes: Vec<String>,
     pub uptime_s: u64,
     pub clock: Clock,
     pub instance: Instance,
     /// Null without a configured seed.
     pub seed: Option<Seed>,
+    /// The primary, and the backup if there is one; null on an isolated site.
+    pub upstreams: Option<Vec<Upstream>>,
     /// Null without a configured `state_dir`.
     pub state_dir: Option<StateDir>,
     /// In the order of the configuration.
@@ -121,6 +134,8 @@ pub struct Slot {
     pub slot: String,
     /// Null while there is nothing to serve.
     pub serves: Option<Served>,
+    /// Null on an isolated site.
+    pub following: Option<Following>,
     pub clients: Clients,
     /// Why the newest offer was refused; null once a good one came.
     pub last_error: Option<LastError>,
@@ -244,8 +259,9 @@ pub struct EventCounts {
 }
 
 impl Status {
-    /// The document with `ready` and `problems` worked out. What stands in `problems` already (it
-    /// comes from reading the configuration's files) is kept, behind what is more urgent.
+    /// The document with `ready`, `problems` and `notes` worked out. What stands in `problems`
+    /// already (it comes from reading the configuration's files) is kept, behind what is more
+    /// urgent.
     ///
     /// Bounded by the number of slots.
     pub fn judged(mut self) -> Status {
@@ -253,24 +269,17 @@ impl Status {
         if self.state == Phase::Draining {
             problems.push("the relay is shutting down".to_owned());
         }
-        let silent = |slot: &&Slot| slot.serves.is_none() && slot.last_error.is_none();
-        let empty: Vec<&str> = self
-            .slots
-            .iter()
-            .filter(silent)
-            .map(|slot| slot.slot.as_str())
-            .collect();
-        if !empty.is_empty() {
-            let because = if self.seed.is_none() {
-                "; no seed is configured"
-            } else {
-                ""
-            };
-            let slots = empty.join(", ");
-            problems.push(format!(
-                "nothing to serve for {slots}: clients wait{because}"
-            ));
+        problems.extend(self.emptiness());
+        if self.clock.state == ClockState::NotSet && upstream::is_clock_in_doubt(&self.slots) {
+            problems.push(
+                "the clock of this machine is not set, and certificates of upstreams are not valid \
+                 yet by it: set it, and they are tried again at once"
+                    .to_owned(),
+            );
         }
+        let upstreams = self.upstreams.iter().flatten();
+        problems.extend(upstreams.filter_map(Upstream::complaint));
+        problems.extend(upstream::complaints(&self.slots));
         problems.extend(self.seed.as_ref().and_then(Seed::complaint));
         problems.extend(self.slots.iter().filter_map(Slot::complaint));
         problems.extend(self.state_dir.as_ref().and_then(StateDir::complaint));
@@ -279,13 +288,43 @@ impl Status {
         problems.append(&mut self.problems);
         self.ready = self.slots.iter().all(|slot| slot.serves.is_some());
         self.problems = problems;
+        self.notes = self.superseded().into_iter().collect();
+        self.notes.extend(self.events.notes());
         self
+    }
+
+    /// Which slots have nothing, and nobody has said why.
+    fn emptiness(&self) -> Option<String> {
+        let silent = |slot: &&Slot| slot.serves.is_none() && slot.last_error.is_none();
+        let slots = named(self.slots.iter().filter(silent))?;
+        let because = match (&self.seed, &self.upstreams) {
+            (None, None) => "; no seed is configured",
+            _ => "",
+        };
+        Some(format!(
+            "nothing to serve for {slots}: clients wait{because}"
+        ))
+    }
+
+    fn superseded(&self) -> Option<String> {
+        let superseded = |slot: &&Slot| slot.superseded.is_some();
+        let slots = named(self.slots.iter().filter(superseded))?;
+        Some(format!(
+            "the seed is not served for {slots}: what is served counts more; a seed with any \
+             change in it is a new one"
+        ))
     }
 
     /// Clients that follow a slot, over all slots.
     pub fn streams(&self) -> u64 {
         self.slots.iter().map(|slot| slot.clients.streams()).sum()
     }
+}
+
+/// The slots in a row; `None` without any.
+fn named<'a>(slots: impl Iterator<Item = &'a Slot>) -> Option<String> {
+    let names: Vec<&str> = slots.map(|slot| slot.slot.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 impl Events {
@@ -310,6 +349,24 @@ impl Events {
     fn complaint(&self) -> Option<String> {
         let problem = self.disk_problem.as_ref()?;
         Some(format!("events wait in memory only: {problem}"))
+    }
+
+    /// What was lost, which nobody can mend.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.set_aside > 0 {
+            notes.push(format!(
+                "{} reports with {} entries were refused by the upstream for good, and left out",
+                self.set_aside, self.set_aside_entries
+            ));
+        }
+        if self.dropped_entries > 0 {
+            notes.push(format!(
+                "{} entries of reports are lost, because memory or disk were full",
+                self.dropped_entries
+            ));
+        }
+        notes
     }
 }
 
@@ -349,6 +406,12 @@ impl StateDir {
 }
 
 impl Slot {
+    /// Whether it follows the primary, or has nobody to follow, or has only begun to.
+    pub fn is_well_followed(&self) -> bool {
+        let following = self.following.as_ref();
+        following.is_none_or(|following| !following.is_problem())
+    }
+
     fn complaint(&self) -> Option<String> {
         let LastError {
             problem, since_s, ..
@@ -359,7 +422,7 @@ impl Slot {
         };
         let (slot, age) = (&self.slot, age_in_words(*since_s));
         Some(format!(
-            "slot {slot} has refused the seed for {age}, {stays}: {problem}"
+            "slot {slot} has refused newer content for {age}, {stays}: {problem}"
         ))
     }
 }
@@ -404,36 +467,6 @@ impl Clients {
     }
 }
 
-/// Two units at most: `9 s`, `12 min`, `3 h 5 min`, `2 days 4 h`, `40 days`.
-pub fn age_in_words(seconds: u64) -> String {
-    const MINUTE: u64 = 60;
-    const HOUR: u64 = 60 * MINUTE;
-    const DAY: u64 = 24 * HOUR;
-    const TEN_DAYS: u64 = 10 * DAY;
-    match seconds {
-        0..MINUTE => format!("{seconds} s"),
-        MINUTE..HOUR => format!("{} min", seconds / MINUTE),
-        HOUR..DAY => format!("{} h {} min", seconds / HOUR, seconds % HOUR / MINUTE),
-        DAY..TEN_DAYS => {
-            let days = seconds / DAY;
-            let noun = if days == 1 { "day" } else { "days" };
-            format!("{days} {noun} {} h", seconds % DAY / HOUR)
-        }
-        _ => format!("{} days", seconds / DAY),
-    }
-}
-
-/// `812 bytes`, `51 KiB`, `1.2 MiB`.
-pub fn bytes_in_words(bytes: u64) -> String {
-    const KIB: u64 = 1024;
-    const MIB: u64 = 1024 * KIB;
-    match bytes {
-        0..KIB => format!("{bytes} bytes"),
-        KIB..MIB => format!("{} KiB", bytes / KIB),
-        _ => format!("{}.{} MiB", bytes / MIB, bytes % MIB * 10 / MIB),
-    }
-}
-
 #[cfg(test)]
 fn sample_served() -> Served {
     Served {
@@ -460,6 +493,7 @@ pub(crate) fn sample() -> Status {
         state: Phase::Serving,
         ready: false,
         problems: Vec::new(),
+        notes: Vec::new(),
         uptime_s: 11_520,
         clock: Clock {
             state: ClockState::Set,
@@ -476,6 +510,7 @@ pub(crate) fn sample() -> Status {
             problem: None,
             problem_s: None,
         }),
+        upstreams: None,
         state_dir: Some(StateDir {
             folder: "/var/lib/staffetta".into(),
             problem: None,
@@ -487,6 +522,7 @@ pub(crate) fn sample() -> Status {
         slots: vec![Slot {
             slot: "inventory/dev".into(),
             serves: Some(sample_served()),
+            following: None,
             clients: Clients {
                 websocket: 2,
                 sse: 1,
@@ -576,9 +612,9 @@ mod tests {
                 "the relay is shutting down",
                 "nothing to serve for payments/prod: clients wait",
                 "the seed has been unusable for 1 h 1 min, what is served stays: /s: no such file",
-                "slot inventory/dev has refused the seed for 5 s, version 3 stays: \
+                "slot inventory/dev has refused newer content for 5 s, version 3 stays: \
                  feature `x`: no `type`",
-                "slot payments/dev has refused the seed for 1 min, it serves nothing: \
+                "slot payments/dev has refused newer content for 1 min, it serves nothing: \
                  not in the seed",
                 "the state has not been kept for 7 s, a restart begins with the seed: \
                  cannot write /v: full",
@@ -586,6 +622,30 @@ mod tests {
                 "admin token: /t: is empty",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_over_or_as_it_should_be_is_a_note() {
+        let mut status = sample();
+        status.slots[0].superseded = Some(SupersededSeed {
+            digest: "cd".repeat(32),
+            since_s: 9,
+        });
+        status.events.set_aside = 2;
+        status.events.set_aside_entries = 40;
+        status.events.dropped_entries = 7;
+        let status = status.judged();
+        assert_eq!(status.problems, Vec::<String>::new());
+        assert_eq!(
+            status.notes,
+            [
+                "the seed is not served for inventory/dev: what is served counts more; a seed \
+                 with any change in it is a new one",
+                "2 reports with 40 entries were refused by the upstream for good, and left out",
+                "7 entries of reports are lost, because memory or disk were full",
+            ]
+        );
+        assert_eq!(status.clone().judged(), status, "judged once or twice");
     }
 
     #[test]
@@ -598,31 +658,13 @@ mod tests {
             status.problems,
             ["nothing to serve for inventory/dev: clients wait; no seed is configured"]
         );
-    }
-
-    #[test]
-    fn ages_and_sizes_are_short_words() {
-        for (seconds, words) in [
-            (0, "0 s"),
-            (59, "59 s"),
-            (60, "1 min"),
-            (3_599, "59 min"),
-            (3_600, "1 h 0 min"),
-            (86_399, "23 h 59 min"),
-            (86_400, "1 day 0 h"),
-            (200_000, "2 days 7 h"),
-            (864_000, "10 days"),
-        ] {
-            assert_eq!(age_in_words(seconds), words);
-        }
-        for (bytes, words) in [
-            (1_023, "1023 bytes"),
-            (51_961, "50 KiB"),
-            (1_363_149, "1.3 MiB"),
-        ] {
-            assert_eq!(bytes_in_words(bytes), words);
-        }
-        assert!(!age_in_words(u64::MAX).is_empty() && !bytes_in_words(u64::MAX).is_empty());
+        let mut status = status;
+        status.problems.clear();
+        status.upstreams = Some(vec![sample_upstream(crate::model::Role::Primary)]);
+        assert_eq!(
+            status.judged().problems,
+            ["nothing to serve for inventory/dev: clients wait"]
+        );
     }
 
     #[test]

@@ -6,6 +6,8 @@
 //!
 //! Never copies a secret, or what a client sent.
 
+mod upstream;
+
 use crate::model::Reject;
 use crate::model::report::ReportKind;
 use crate::state::destinations::health::Verdict;
@@ -39,6 +41,7 @@ pub fn collect(driver: &Driver) -> Status {
         },
         ready: false,
         problems: loaded.problems.clone(),
+        notes: Vec::new(),
         uptime_s: (now - driver.started).as_secs(),
         clock: clock(driver.clock.wall()),
         instance: status::Instance {
@@ -46,9 +49,13 @@ pub fn collect(driver: &Driver) -> Status {
             region: instance.region.as_ref().map(ToString::to_string),
         },
         seed: seed(driver, &loaded, now),
+        upstreams: upstream::upstreams(driver),
         state_dir: state_dir(driver, &loaded, state.saves.waiting(), now),
         slots: slots
-            .map(|(index, slot)| self::slot(slot, state.fanout.gauges(index), now))
+            .map(|(index, slot)| status::Slot {
+                following: upstream::following(driver, index, now),
+                ..self::slot(slot, state.fanout.gauges(index), now)
+            })
             .collect(),
         connections: status::Connections {
             sdk: open.sdk,
@@ -163,6 +170,7 @@ fn slot(slot: &Slot, gauges: Gauges, now: Instant) -> status::Slot {
     status::Slot {
         slot: slot.key.to_string(),
         serves: slot.held.as_ref().map(|held| served(slot, held, now)),
+        following: None,
         clients,
         last_error: slot.refusal.as_ref().map(|refusal| status::LastError {
             problem: refusal.problem.clone(),

@@ -1,22 +1,53 @@
 //! What the log says about an upstream: an outage costs two lines for each slot, not one a try.
 //!
-//! Owns the words: which slot, which upstream, what it said last. Which of them are due is decided
-//! in `state::session`; what an operator wants to know beyond that is in the status.
+//! Owns the words: which slot, which upstream, what is wrong with it. Which of them are due is
+//! decided in `state::session`; what an operator wants to know beyond that is in the status, which
+//! takes what is wrong from here.
 
 use crate::model::{Role, SlotIndex};
 use crate::net::driver::Driver;
-use crate::state::session::Note;
+use crate::state::session::{Loss, Note, Phase};
 
-use super::Follow;
+use super::{Follow, Trouble};
+
+/// What stands between a slot and an upstream. Where the session gave up a link by itself, nobody
+/// has said anything, and its own reason has to do.
+pub(in crate::net) fn problem(
+    driver: &Driver,
+    follow: &Follow,
+    slot: SlotIndex,
+    role: Role,
+) -> Option<Trouble> {
+    let told = follow.trouble(slot, role);
+    let state = driver.state.borrow();
+    let link = state.sessions.of(slot)?.link(role);
+    let given_up = link.last_loss.filter(|_| link.phase != Phase::Open);
+    let own = given_up.and_then(|(loss, since)| {
+        let reason = match loss {
+            Loss::Silent => "nothing was heard of it for too long",
+            Loss::NoHeartbeat => "it answers, and sends no heartbeat",
+            Loss::Unreachable => "it has not answered in time",
+            // Whoever noticed these has said so.
+            Loss::Refused { .. }
+            | Loss::Denied
+            | Loss::Closed
+            | Loss::Unusable
+            | Loss::ClockNotSet => return None,
+        };
+        let text = format!("{}: {reason}", follow.upstream(role).endpoint());
+        Some(Trouble { text, since })
+    });
+    told.or(own)
+}
 
 /// Says it.
 pub(super) fn log(driver: &Driver, follow: &Follow, slot: SlotIndex, note: Note) {
     let Some(key) = super::slot_key(driver, slot) else {
         return;
     };
-    let cause = |role| match follow.trouble(slot, role) {
+    let cause = |role| match problem(driver, follow, slot, role) {
         Some(trouble) => trouble.text,
-        None => format!("{}: it went silent", follow.upstream(role).endpoint()),
+        None => format!("{}: it was given up", follow.upstream(role).endpoint()),
     };
     let log = &driver.log;
     match note {

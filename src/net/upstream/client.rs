@@ -161,6 +161,16 @@ impl Upstream {
         &self.way.endpoint
     }
 
+    /// Of which instance.
+    pub fn guid(&self) -> &Id {
+        &self.guid
+    }
+
+    /// The credential that it is asked with.
+    pub fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
     /// Takes an API key that was read again, from now on. With another one, tokens that were had by
     /// the old one are forgotten; where the same was refused, IAM is asked again.
     pub fn replace_key(&self, api_key: Option<Secret>, net: &Net) {

@@ -25,3 +25,4 @@ pub use client::{ConfigAnswer, Net, Upstream};
 pub use error::UpstreamError;
 pub use resolve::Resolver;
 pub use socket::{Ended, Socket};
+pub use token::Standing;

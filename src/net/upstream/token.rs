@@ -38,6 +38,19 @@ pub struct Tokens {
     one_at_a_time: Semaphore,
 }
 
+/// Whether there is a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// No, and nobody wanted one.
+    NotAsked,
+    Valid,
+    /// IAM gave none. The problem is one line for an operator.
+    Failed {
+        is_refused: bool,
+        problem: String,
+    },
+}
+
 impl Tokens {
     /// Tokens for `api_key` from the IAM at the end of `way`. Without a key there are none.
     pub fn new(way: Way, api_key: Option<Secret>) -> Tokens {
@@ -56,9 +69,27 @@ impl Tokens {
         let is_denied = |error: &UpstreamError| error.loss() == Loss::Denied;
         if *self.api_key.borrow() != api_key {
             *self.api_key.borrow_mut() = api_key;
+            *self.failed.borrow_mut() = None;
             self.token.borrow_mut().forget(now);
         } else if self.failed.borrow().as_ref().is_some_and(is_denied) {
             self.token.borrow_mut().hurry(now);
+        }
+    }
+
+    /// Whether there is a key to ask with.
+    pub fn has_key(&self) -> bool {
+        self.api_key.borrow().is_some()
+    }
+
+    /// How things stand, for people.
+    pub fn standing(&self, net: &Net) -> Standing {
+        match (self.next(net), &*self.failed.borrow()) {
+            (Next::Use(_) | Next::Refresh(_), _) => Standing::Valid,
+            (Next::Ask | Next::Wait(_), None) => Standing::NotAsked,
+            (Next::Ask | Next::Wait(_), Some(error)) => Standing::Failed {
+                is_refused: matches!(error.problem, Problem::KeyRefused { .. }),
+                problem: error.to_string(),
+            },
         }
     }
 
