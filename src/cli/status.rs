@@ -1,7 +1,7 @@
 //! `staffetta status`: what the running relay is doing, for people and for monitoring.
 //!
-//! Owns the table: a line or two about the relay, one line a slot, then every problem in words, all
-//! within 80 columns for a serial console. `--json` passes the relay's own document on untouched;
+//! Owns the table: what there is to know of the relay, a line or two a slot, then every problem in
+//! words, and what is no problem and worth a note, all within 80 columns for a serial console. `--json` passes the relay's own document on untouched;
 //! `--check` says one line and sets the exit code.
 //!
 //! Never judges: what is a problem the relay has worked out itself.
@@ -126,6 +126,12 @@ fn table(status: &Status) -> String {
             }
         }
     }
+    if !status.notes.is_empty() {
+        text.push_str("Notes:\n");
+        for note in &status.notes {
+            write_wrapped(&mut text, note);
+        }
+    }
     text
 }
 
@@ -179,6 +185,11 @@ fn write_head(text: &mut String, status: &Status) {
         text.push_str(&line);
         text.push('\n');
     }
+    for upstream in status.upstreams.iter().flatten() {
+        let (role, words) = (upstream.role.as_str(), upstream.in_words());
+        // A string takes everything.
+        let _ = writeln!(text, "{role:11}  {words}");
+    }
     if !status.events.counted_only {
         text.push_str("events       ");
         text.push_str(&status.events.in_words());
@@ -198,31 +209,37 @@ fn write_slots(text: &mut String, status: &Status) {
     let fitting = names.filter(|length| *length <= NAME_COLUMNS_MAX);
     let width = fitting.max().unwrap_or(0).max("SLOT".len());
     text.push('\n');
-    let mut row = |name: &str, serves: &str, clients: &str, flags: &str, size: &str| {
-        let name = match name.len() > width {
-            true => {
-                text.push_str(name);
-                text.push('\n');
-                ""
-            }
-            false => name,
+    let row =
+        |text: &mut String, name: &str, serves: &str, clients: &str, flags: &str, size: &str| {
+            let name = match name.len() > width {
+                true => {
+                    text.push_str(name);
+                    text.push('\n');
+                    ""
+                }
+                false => name,
+            };
+            // A string takes everything.
+            let _ = writeln!(
+                text,
+                "{name:width$}  {serves:34}{clients:>7}{flags:>7}{size:>7}"
+            );
         };
-        // A string takes everything.
-        let _ = writeln!(
-            text,
-            "{name:width$}  {serves:34}{clients:>7}{flags:>7}{size:>7}"
-        );
-    };
-    row("SLOT", "SERVES", "CLIENTS", "FLAGS", "KiB");
+    row(text, "SLOT", "SERVES", "CLIENTS", "FLAGS", "KiB");
     for slot in &status.slots {
         let clients = slot.clients.streams().to_string();
         match &slot.serves {
             Some(served) => {
                 let (flags, size) = (served.features, served.bytes.div_ceil(1024));
                 let (flags, size) = (flags.to_string(), size.to_string());
-                row(&slot.slot, &served.in_words(), &clients, &flags, &size);
+                let serves = served.in_words();
+                row(text, &slot.slot, &serves, &clients, &flags, &size);
             }
-            None => row(&slot.slot, "nothing", &clients, "-", "-"),
+            None => row(text, &slot.slot, "nothing", &clients, "-", "-"),
+        }
+        if let Some(following) = &slot.following {
+            // A string takes everything.
+            let _ = writeln!(text, "{:width$}  follows {}", "", following.in_words());
         }
     }
 }
@@ -251,7 +268,9 @@ fn write_wrapped(text: &mut String, item: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Role;
     use crate::wire::status::{LastError, sample};
+    use crate::wire::status::{NextDial, sample_following, sample_upstream};
 
     fn troubled() -> Status {
         let mut status = sample();
@@ -277,6 +296,37 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("\nNo problems.\n"), "{text}");
+    }
+
+    #[test]
+    fn the_table_says_whom_each_slot_follows() {
+        let mut status = sample();
+        status.upstreams = Some(Role::ALL.map(sample_upstream).into());
+        let mut slot = status.slots[0].clone();
+        status.slots[0].following = Some(sample_following());
+        slot.slot = "x".repeat(NAME_COLUMNS_MAX);
+        let mut following = sample_following();
+        (following.upstream, following.live) = (None, false);
+        following.since_s = 9 * 86_400 - 1;
+        following.next_dial = Some(NextDial {
+            role: Role::Primary,
+            in_s: 599,
+        });
+        slot.following = Some(following);
+        status.slots.push(slot);
+        status.events.set_aside = 1;
+        let text = table(&status.judged());
+        for words in [
+            "\nprimary      https://primary.example, token valid\n",
+            "\nbackup       https://backup.example, token valid\n",
+            "  follows primary, live\n",
+            "  follows nobody for 8 days 23 h, primary in 9 min\n",
+            "\nNo problems.\nNotes:\n- 1 reports",
+        ] {
+            assert!(text.contains(words), "{words} in\n{text}");
+        }
+        let mut lines = text.lines();
+        assert!(lines.all(|line| line.chars().count() <= COLUMNS), "{text}");
     }
 
     #[test]

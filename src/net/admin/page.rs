@@ -10,6 +10,7 @@ mod style;
 
 use std::fmt::{self, Display, Write as _};
 
+use crate::model::Role;
 use crate::wire::status::{
     ClockState, EventCounts, Phase, Slot, Status, age_in_words, bytes_in_words,
 };
@@ -49,6 +50,7 @@ fn write_page(page: &mut String, status: &Status) -> fmt::Result {
         verdict.class
     )?;
     write_problems(page, status)?;
+    write_notes(page, status)?;
     page.push_str("</section>\n<main>\n");
     write_slots(page, status)?;
     write_facts(page, status)?;
@@ -108,11 +110,23 @@ fn write_problems(page: &mut String, status: &Status) -> fmt::Result {
     Ok(())
 }
 
+fn write_notes(page: &mut String, status: &Status) -> fmt::Result {
+    for note in &status.notes {
+        writeln!(page, "<p>Note: {}</p>", Escaped(note))?;
+    }
+    Ok(())
+}
+
 fn write_slots(page: &mut String, status: &Status) -> fmt::Result {
-    page.push_str(
-        "<table>\n<thead><tr><th>Slot</th><th>State</th><th>Clients</th><th>Holds</th></tr>\
-         </thead>\n<tbody>\n",
-    );
+    let follows = match status.upstreams {
+        Some(_) => "<th>Follows</th>",
+        None => "",
+    };
+    write!(
+        page,
+        "<table>\n<thead><tr><th>Slot</th><th>State</th>{follows}<th>Clients</th><th>Holds</th>\
+         </tr></thead>\n<tbody>\n"
+    )?;
     for slot in &status.slots {
         write_slot(page, slot)?;
     }
@@ -122,10 +136,16 @@ fn write_slots(page: &mut String, status: &Status) -> fmt::Result {
 
 fn write_slot(page: &mut String, slot: &Slot) -> fmt::Result {
     let (class, state) = match (&slot.serves, &slot.last_error) {
-        (Some(served), None) => ("good", format!("serving {}", served.in_words())),
+        (Some(served), None) => {
+            let class = match slot.is_well_followed() {
+                true => "good",
+                false => "warn",
+            };
+            (class, format!("serving {}", served.in_words()))
+        }
         (Some(served), Some(_)) => (
             "warn",
-            format!("serving {}; newer seed refused", served.in_words()),
+            format!("serving {}; newer content refused", served.in_words()),
         ),
         (None, _) => ("bad", "nothing to serve".to_owned()),
     };
@@ -140,13 +160,18 @@ fn write_slot(page: &mut String, slot: &Slot) -> fmt::Result {
             bytes_in_words(served.bytes)
         )?;
     }
+    let mut follows = String::new();
+    if let Some(following) = &slot.following {
+        let words = following.in_words();
+        write!(follows, "<td data-is=\"Follows\">{}</td>", Escaped(&words))?;
+    }
     let clients = match slot.clients.in_words() {
         words if words.is_empty() => "none".to_owned(),
         words => words,
     };
     writeln!(
         page,
-        "<tr class=\"{class}\"><th>{}</th><td>{}</td><td data-is=\"Clients\">{}</td>\
+        "<tr class=\"{class}\"><th>{}</th><td>{}</td>{follows}<td data-is=\"Clients\">{}</td>\
          <td data-is=\"Holds\">{}</td></tr>",
         Escaped(&slot.slot),
         Escaped(&state),
@@ -190,6 +215,13 @@ fn facts(status: &Status) -> Vec<(&'static str, String)> {
             facts.push(("Seed last read", read));
         }
         None => facts.push(("Seed file", "none configured".to_owned())),
+    }
+    for upstream in status.upstreams.iter().flatten() {
+        let name = match upstream.role {
+            Role::Primary => "Primary",
+            Role::Backup => "Backup",
+        };
+        facts.push((name, upstream.in_words()));
     }
     if let Some(state_dir) = &status.state_dir {
         facts.push(("State folder", state_dir.in_words()));
@@ -271,7 +303,7 @@ impl Display for Escaped<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::status::{LastError, sample};
+    use crate::wire::status::{LastError, sample, sample_following, sample_upstream};
 
     #[test]
     fn a_healthy_relay_says_so_in_one_line() {
@@ -292,10 +324,38 @@ mod tests {
             times: 3,
         });
         let page = render(&status.judged());
-        let problem = page.find("<li>slot inventory/dev has refused the seed for 1 min");
+        let problem = page.find("<li>slot inventory/dev has refused newer content for 1 min");
         assert!(problem.is_some_and(|at| at < page.find("<table>").unwrap()));
         assert!(page.contains("<title>1 problem; the slot is served"));
-        assert!(page.contains("newer seed refused"));
+        assert!(page.contains("newer content refused"));
+    }
+
+    #[test]
+    fn a_slot_on_the_backup_is_served_and_not_well() {
+        let mut status = sample();
+        assert!(!render(&status).contains("Follows"), "an isolated site");
+        status.upstreams = Some(Role::ALL.map(sample_upstream).into());
+        let mut following = sample_following();
+        status.slots[0].following = Some(following.clone());
+        let page = render(&status.clone().judged());
+        assert!(page.contains("<tr class=\"good\">"), "{page}");
+        assert!(page.contains("<td data-is=\"Follows\">primary, live</td>"));
+        assert!(page.contains("<dt>Backup</dt><dd>https://backup.example, token valid</dd>"));
+        following.upstream = Some(Role::Backup);
+        status.slots[0].following = Some(following);
+        let page = render(&status.judged());
+        assert!(page.contains("<tr class=\"warn\">"), "{page}");
+        assert!(page.contains("backup for 11 min, live"));
+        assert!(page.contains("<li>the backup has been followed for 11 min by inventory/dev"));
+    }
+
+    #[test]
+    fn notes_alarm_nobody() {
+        let mut status = sample();
+        status.events.dropped_entries = 3;
+        let page = render(&status.judged());
+        assert!(page.contains("class=\"verdict good\""), "{page}");
+        assert!(page.contains("<p>Note: 3 entries of reports are lost"));
     }
 
     #[test]

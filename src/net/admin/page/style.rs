@@ -38,6 +38,7 @@ h2 { font-size: 1.375rem; line-height: 1.3; }
 .verdict.bad h2 { color: var(--bad); }
 .verdict ul { margin-top: .5rem; padding-left: 1.25rem; }
 .verdict li { margin-top: .25rem; overflow-wrap: anywhere; }
+.verdict p { margin-top: .5rem; color: var(--soft); overflow-wrap: anywhere; }
 table { width: 100%; border-collapse: separate; border-spacing: 0; }
 th, td { padding: .625rem 1.25rem; text-align: left; vertical-align: top; }
 thead th { white-space: nowrap; color: var(--soft); font-size: .8125rem; font-weight: 600; }
