@@ -249,6 +249,10 @@ pub fn save(driver: &Rc<Driver>, index: SlotIndex) {
         };
         let now = task.clock.now();
         let is_kept = outcome.is_ok();
+        task.count(|counters| match is_kept {
+            true => counters.state_saves += 1,
+            false => counters.state_saves_failed += 1,
+        });
         match outcome {
             Ok(()) => {
                 task.log.debug(format_args!("slot {slot}: kept {digest}"));

@@ -54,6 +54,10 @@ pub struct Counters {
     pub upstream_fetches: u64,
     /// Fetches that brought none that can be served.
     pub upstream_fetches_failed: u64,
+    /// Slots written to the state folder.
+    pub state_saves: u64,
+    /// Writes to the state folder that failed.
+    pub state_saves_failed: u64,
     refusals: [u64; Reject::ALL.len()],
     expiries: [u64; Reason::ALL.len()],
 }

@@ -11,6 +11,7 @@
 
 mod events;
 mod proxy;
+mod upstream;
 
 use std::fmt;
 
@@ -67,6 +68,7 @@ impl Collector for Scrape {
         self.connections(&mut text)?;
         self.requests(&mut text)?;
         self.seed(&mut text)?;
+        self.state_folder(&mut text)?;
         self.upstream(&mut text)?;
         proxy::write(&self.status.clusters, &mut text)?;
         self.events(&mut text)
@@ -313,17 +315,30 @@ impl Scrape {
         }
     }
 
-    fn upstream(&self, text: &mut Text<'_>) -> fmt::Result {
+    fn state_folder(&self, text: &mut Text<'_>) -> fmt::Result {
         let counters = &self.counters;
         text.counter(
-            "upstream_fetches",
-            "Documents fetched from an upstream, changed or not.",
-            counters.upstream_fetches,
+            "state_saves",
+            "Slots written to the state folder.",
+            counters.state_saves,
         )?;
         text.counter(
-            "upstream_fetches_failed",
-            "Fetches that brought no document that can be served.",
-            counters.upstream_fetches_failed,
+            "state_saves_failed",
+            "Writes to the state folder that failed.",
+            counters.state_saves_failed,
+        )?;
+        let Some(state_dir) = &self.status.state_dir else {
+            return Ok(());
+        };
+        text.gauge(
+            "state_writable",
+            "1: what is served is kept in the state folder.",
+            state_dir.problem.is_none().into(),
+        )?;
+        text.gauge(
+            "state_waiting_slots",
+            "Slots whose newest content is not written yet.",
+            state_dir.waiting as u64,
         )
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::*;
-use crate::wire::status::{LastError, sample};
+use crate::model::Role;
+use crate::wire::status::{LastError, sample, sample_following, sample_upstream};
 
 fn scrape() -> Scrape {
     let mut status = sample();
@@ -16,6 +17,8 @@ fn scrape() -> Scrape {
         times: 1,
     });
     status.slots.push(empty);
+    status.slots[0].following = Some(sample_following());
+    status.upstreams = Some(Role::ALL.map(sample_upstream).into());
     let mut counters = Counters::default();
     counters.requests = 7;
     counters.refuse(Reject::WrongKey);
@@ -106,6 +109,14 @@ fn values_are_those_of_the_relay() {
         "staffetta_connections_open{door=\"sdk\"} 3",
         "staffetta_event_reports_total{kind=\"usage\"} 0",
         "staffetta_seed_problem 0",
+        "staffetta_state_writable 1",
+        "staffetta_state_saves_failed_total 0",
+        "staffetta_upstream_token{role=\"backup\"} 1",
+        "staffetta_upstream_active{slot=\"inventory/dev\",role=\"primary\"} 1",
+        "staffetta_upstream_active{slot=\"inventory/dev\",role=\"backup\"} 0",
+        "staffetta_upstream_live{slot=\"inventory/dev\"} 1",
+        "staffetta_upstream_dials_total{slot=\"inventory/dev\",role=\"backup\"} 1",
+        "staffetta_slot_stale_refused_total{slot=\"inventory/dev\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
@@ -119,7 +130,7 @@ fn labels_are_slots_and_our_own_words() {
         let (_, labels, _) = sample_of(line);
         for label in labels.split(',').filter(|label| !label.is_empty()) {
             let (name, _) = label.split_once('=').expect("a label");
-            let known = ["slot", "kind", "reason", "door", "version"];
+            let known = ["slot", "kind", "reason", "door", "version", "role"];
             assert!(known.contains(&name), "{line}");
         }
     }
