@@ -1,4 +1,5 @@
-//! The state folder of the real program: killed at any moment, broken files, a quiet disk, pushes.
+//! The state folder of the real program: killed at any moment, broken files, a quiet disk, a slow
+//! one, pushes.
 //!
 //! The relay logs at `debug` here, because it says then which content is safe on disk: that is what
 //! a restart must never fall behind. What is served is asked over plain HTTP. The model of power
@@ -13,3 +14,4 @@ mod order;
 mod push;
 mod quiet;
 mod site;
+mod slow;

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// A command that runs another one, keeps its process id, and does `what`; none without `strace`.
-fn strace(site: &Site, what: &[&str]) -> Option<Vec<OsString>> {
+pub fn strace(site: &Site, what: &[&str]) -> Option<Vec<OsString>> {
     let path = "/usr/bin/strace";
     let mut probe = Command::new(path);
     let probe = probe.args(["-D", "-o", "/dev/null", "/bin/true"]);
