@@ -7,7 +7,7 @@
 use crate::crowd::{Crowd, raise_descriptors};
 use crate::double::Double;
 use crate::harness::relay::Relay;
-use crate::place::{SLOTS, double, notify, set, short, site, until_open};
+use crate::place::{SLOTS, double, notify, set, short, site, until_open, until_told};
 use crate::shortened;
 use serde_json::{Value, json};
 use staffetta::limits::Limits;
@@ -66,6 +66,12 @@ fn live_through(
         "{name}: all slots on the backup after {:?}",
         failed.elapsed()
     );
+    let told = |status: &Value| status["problems"].to_string();
+    let status = until_told(relay, "a word on the backup", |status| {
+        told(status).contains("the backup has been followed for")
+    });
+    assert_eq!(status["ready"], true, "{name}");
+    println!("{name}: {}", told(&status));
     let mark = format!("change {number}");
     set(primary, &mark);
     set(backup, &mark);
@@ -80,6 +86,7 @@ fn live_through(
     until_open(primary, relay, SLOTS.len() as u64);
     until_open(backup, relay, 0);
     let took = mended.elapsed();
+    until_told(relay, "all well", |status| told(status) == "[]");
     println!("{name}: all slots back after {took:?}");
     let limits = short();
     let bound = limits.retry_primary_default + limits.stagger_max;

@@ -40,3 +40,4 @@ mod reports;
 mod requests;
 mod silence;
 mod start;
+mod usage;

@@ -151,6 +151,20 @@ pub fn until_marked(relay: &Relay, slot: &str, wanted: &str) {
     }
 }
 
+/// Asks until the status is as `is_wanted` says; gives it.
+pub fn until_told(relay: &Relay, what: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (_, status) = relay.ask("GET /status");
+        let status: Value = serde_json::from_str(&status).expect("a status document");
+        if is_wanted(&status) {
+            return status;
+        }
+        let log = relay.log.all();
+        assert!(Instant::now() < deadline, "never {what}: {status:#}\n{log}");
+    }
+}
+
 /// Waits until `double` has `count` open sockets.
 pub fn until_open(double: &Double, relay: &Relay, count: u64) {
     let open = double.wait_until(PATIENCE, |counts| counts.sockets_open == count);
