@@ -92,7 +92,8 @@ impl<'a> Head<'a> {
         for field in response.headers.iter() {
             collected.take(field.name, field.value)?;
         }
-        collected.into_head((status, version), asked, raw).map(Some)
+        let line = (status, version);
+        collected.into_head(line, asked, raw, limits).map(Some)
     }
 
     /// Whether another answer to the same request follows (RFC 9110 15.2).
@@ -207,6 +208,7 @@ impl<'a> Fields<'a> {
         (status, version): (u16, u8),
         asked: Asked,
         raw: &'a [u8],
+        limits: &Limits,
     ) -> Result<Head<'a>, DecodeError> {
         if status == 101 && asked != Asked::Upgrade {
             return Err(DecodeError::Malformed("101 that was not asked for"));
@@ -220,7 +222,7 @@ impl<'a> Fields<'a> {
             // What a reader of HTTP/1.0 makes of it, another may not.
             (None, true) if version == 0 => return Err(DecodeError::Malformed("transfer coding")),
             _ if is_bare => Body::empty(),
-            (None, true) => Body::chunked(),
+            (None, true) => Body::chunked_answer(limits),
             (Some(length), false) => Body::sized(length),
             (None, false) => Body::until_close(),
         };

@@ -7,7 +7,8 @@
 //! Strict where chunked coding is often read loosely (RFC 9112 7.1): a size line ends in CR LF, has
 //! at least one digit, and is bounded; a trailer is refused. Bytes behind the body stay untouched:
 //! they are the next request. Content that ends with its connection is for answers only; everything
-//! else that ends so was cut off.
+//! else that ends so was cut off. The trailer of an answer is read past, which whoever passes it on
+//! may do (RFC 9110 6.5.1).
 
 use std::ops::Range;
 
@@ -16,7 +17,11 @@ use crate::wire::DecodeError;
 
 /// Where a reader stands in a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Body(Place);
+pub struct Body {
+    place: Place,
+    /// Bytes of a trailer that are read past.
+    trailer_bytes_max: usize,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
@@ -34,6 +39,15 @@ enum Place {
     Open,
 }
 
+impl Place {
+    const fn into_body(self) -> Body {
+        Body {
+            place: self,
+            trailer_bytes_max: 0,
+        }
+    }
+}
+
 /// What one call of [`Body::decode`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -46,35 +60,42 @@ pub struct Piece {
 impl Body {
     /// A message without content.
     pub const fn empty() -> Body {
-        Body(Place::End)
+        Place::End.into_body()
     }
 
     /// Content of exactly `length` bytes.
     pub const fn sized(length: u64) -> Body {
-        Body(if length == 0 {
-            Place::End
-        } else {
-            Place::Sized { left: length }
-        })
+        match length {
+            0 => Place::End.into_body(),
+            length => Place::Sized { left: length }.into_body(),
+        }
     }
 
     /// Content in chunks.
     pub const fn chunked() -> Body {
-        Body(Place::ChunkLine)
+        Place::ChunkLine.into_body()
+    }
+
+    /// Content in chunks whose trailer, up to its bound, is read past: for answers.
+    pub const fn chunked_answer(limits: &Limits) -> Body {
+        Body {
+            place: Place::ChunkLine,
+            trailer_bytes_max: limits.head_bytes_max,
+        }
     }
 
     /// Content that ends with the connection (RFC 9112 6.3, for answers).
     pub const fn until_close() -> Body {
-        Body(Place::Open)
+        Place::Open.into_body()
     }
 
     /// The connection has ended: an error where content was still to come, since what is cut off
     /// is not what was sent.
     pub fn handle_end(&mut self) -> Result<(), DecodeError> {
-        match self.0 {
+        match self.place {
             Place::End => Ok(()),
             Place::Open => {
-                self.0 = Place::End;
+                self.place = Place::End;
                 Ok(())
             }
             _ => Err(DecodeError::Malformed("message cut off")),
@@ -83,12 +104,12 @@ impl Body {
 
     /// Whether everything was read.
     pub fn is_end(&self) -> bool {
-        self.0 == Place::End
+        self.place == Place::End
     }
 
     /// The length that was announced and is still to come; `None` for chunks.
     pub fn remaining(&self) -> Option<u64> {
-        match self.0 {
+        match self.place {
             Place::End => Some(0),
             Place::Sized { left } => Some(left),
             _ => None,
@@ -100,14 +121,14 @@ impl Body {
     ///
     /// Bounded by one chunk or one line a call.
     pub fn decode(&mut self, input: &[u8], limits: &Limits) -> Result<Piece, DecodeError> {
-        match self.0 {
+        match self.place {
             Place::End => Ok(Piece {
                 consumed: 0,
                 content: 0..0,
             }),
             Place::Sized { left } => {
                 let (piece, left) = take(input, left);
-                self.0 = if left == 0 {
+                self.place = if left == 0 {
                     Place::End
                 } else {
                     Place::Sized { left }
@@ -116,7 +137,7 @@ impl Body {
             }
             Place::Chunk { left } => {
                 let (piece, left) = take(input, left);
-                self.0 = if left == 0 {
+                self.place = if left == 0 {
                     Place::ChunkEnd
                 } else {
                     Place::Chunk { left }
@@ -126,6 +147,7 @@ impl Body {
             Place::Open => Ok(take(input, u64::MAX).0),
             Place::ChunkLine => self.chunk_line(input, limits),
             Place::ChunkEnd => self.line_end(input, Place::ChunkLine, "chunk without line end"),
+            Place::Trailer if self.trailer_bytes_max > 0 => self.trailer_line(input),
             Place::Trailer => self.line_end(input, Place::End, "trailer fields"),
         }
     }
@@ -167,13 +189,37 @@ impl Body {
         let line = window[..end].strip_suffix(b"\r");
         let line = line.ok_or(DecodeError::Malformed("bare line feed"))?;
         let size = parse_chunk_line(line)?;
-        self.0 = if size == 0 {
+        self.place = if size == 0 {
             Place::Trailer
         } else {
             Place::Chunk { left: size }
         };
         Ok(Piece {
             consumed: end + 1,
+            content: 0..0,
+        })
+    }
+
+    /// Reads past one line of a trailer; an empty one is its end.
+    fn trailer_line(&mut self, input: &[u8]) -> Result<Piece, DecodeError> {
+        let window = &input[..input.len().min(self.trailer_bytes_max)];
+        let end = window.iter().position(|&byte| byte == b'\n');
+        let consumed = match end {
+            Some(end) if end > 0 && window[end - 1] == b'\r' => end + 1,
+            Some(_) => return Err(DecodeError::Malformed("bare line feed")),
+            None if window.len() == self.trailer_bytes_max => {
+                return Err(DecodeError::Malformed("trailer fields"));
+            }
+            None => 0,
+        };
+        self.trailer_bytes_max -= consumed;
+        if consumed == 2 {
+            self.place = Place::End;
+        } else if consumed > 0 && self.trailer_bytes_max == 0 {
+            return Err(DecodeError::Malformed("trailer fields"));
+        }
+        Ok(Piece {
+            consumed,
             content: 0..0,
         })
     }
@@ -186,7 +232,7 @@ impl Body {
     ) -> Result<Piece, DecodeError> {
         match input {
             [b'\r', b'\n', ..] => {
-                self.0 = next;
+                self.place = next;
                 Ok(Piece {
                     consumed: 2,
                     content: 0..0,
@@ -260,6 +306,20 @@ mod tests {
                 (&content[..], &rest[..]),
                 (&b"abc0123456789"[..], &b"GET /"[..])
             );
+        }
+    }
+
+    #[test]
+    fn the_trailer_of_an_answer_is_read_past_up_to_its_bound() {
+        let limits = Limits::PRODUCTION;
+        let input = b"1\r\na\r\n0\r\nX: 1\r\nY: 2\r\n\r\nHTTP";
+        for step in 1..=input.len() {
+            let (content, rest) = run(Body::chunked_answer(&limits), input, step).unwrap();
+            assert_eq!((&content[..], &rest[..]), (&b"a"[..], &b"HTTP"[..]));
+        }
+        let endless = format!("0\r\n{}", "X: 1\r\n".repeat(limits.head_bytes_max));
+        for input in [endless.as_str(), "0\r\nX: 1\n\r\n"] {
+            assert!(run(Body::chunked_answer(&limits), input.as_bytes(), 100).is_err());
         }
     }
 
