@@ -139,8 +139,8 @@ impl Limits {
         holders.iter().fold(0, add)
     }
 
-    /// Change sockets and fetches at once. A slot has two sockets while it goes back to the primary,
-    /// and then two fetches as well: one that the backup was asked for, and the probe's.
+    /// Change sockets and fetches at once. A slot has two sockets while it goes back to the
+    /// primary, and then two fetches as well: one that the backup was asked for, and the probe's.
     fn upstream_connections(&self, load: &MemoryLoad) -> (usize, usize) {
         let fetches = load.slots.min(self.fetches_max);
         (load.slots * load.upstreams, fetches * load.upstreams)

@@ -1,10 +1,10 @@
 //! A new configuration for a running relay, all of it or nothing.
 //!
 //! Owns the order: read everything first (in the disk lane), refuse the whole if any of it is
-//! wrong, then swap keys, certificate, tunnels, routes and admin token in one step, then read the seed,
-//! which is judged by itself: a bad seed keeps no removed key alive. What cannot change without a
-//! restart is named and keeps its old value. No connection is dropped, but those that were opened
-//! with a key that is gone.
+//! wrong, then swap keys, certificate, tunnels, routes and admin token in one step, then read the
+//! seed, which is judged by itself: a bad seed keeps no removed key alive. What cannot change
+//! without a restart is named and keeps its old value. No connection is dropped, but those that
+//! were opened with a key that is gone.
 
 use std::rc::Rc;
 

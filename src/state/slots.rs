@@ -5,9 +5,9 @@
 //! Else by source:
 //!
 //! * The primary is always followed, back too: a rollback there is a decision of somebody.
-//! * A backup is followed but for what is known to be older (`history` says how). One that has shown
-//!   what is served is level with it: what it has after that is newer, even if it was served before,
-//!   as when somebody turns a flag off again there.
+//! * A backup is followed but for what is known to be older (`history` says how). One that has
+//!   shown what is served is level with it: what it has after that is newer, even if it was served
+//!   before, as when somebody turns a flag off again there.
 //! * The state folder fills an empty slot only.
 //! * A seed that was never offered before replaces everything while no upstream is followed; while
 //!   one is, it is noted as superseded.

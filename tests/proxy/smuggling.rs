@@ -7,8 +7,10 @@ use crate::site::Front;
 
 /// Each is one write; the answer is 400 or 501.
 const REQUESTS: [&str; 22] = [
-    "POST / HTTP/1.1\r\nHost: r\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG",
-    "POST / HTTP/1.1\r\nHost: r\r\nTransfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\nG",
+    "POST / HTTP/1.1\r\nHost: r\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\
+     \r\n0\r\n\r\nG",
+    "POST / HTTP/1.1\r\nHost: r\r\nTransfer-Encoding: chunked\r\nContent-Length: 6\r\n\
+     \r\n0\r\n\r\nG",
     "POST / HTTP/1.1\r\nHost: r\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
     "POST / HTTP/1.1\r\nHost: r\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
     "POST / HTTP/1.1\r\nHost: r\r\nContent-Length: +1\r\n\r\na",
