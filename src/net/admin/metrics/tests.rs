@@ -4,7 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::*;
 use crate::model::Role;
-use crate::wire::status::{LastError, sample, sample_following, sample_upstream};
+use crate::wire::status::{Cluster, Destination, LastError};
+use crate::wire::status::{sample, sample_following, sample_upstream};
 
 fn scrape() -> Scrape {
     let mut status = sample();
@@ -19,6 +20,21 @@ fn scrape() -> Scrape {
     status.slots.push(empty);
     status.slots[0].following = Some(sample_following());
     status.upstreams = Some(Role::ALL.map(sample_upstream).into());
+    status.clusters.push(Cluster {
+        id: "plant".into(),
+        requests: [("new".to_owned(), 3), ("resolved".to_owned(), 4)].into(),
+        again: 1,
+        destinations: vec![Destination {
+            id: "node-1".into(),
+            address: "http://10.0.0.1".into(),
+            is_healthy: true,
+            active: None,
+            passive: None,
+            in_flight: 5,
+            backup: false,
+            draining: false,
+        }],
+    });
     let mut counters = Counters::default();
     counters.requests = 7;
     counters.refuse(Reject::WrongKey);
@@ -117,6 +133,10 @@ fn values_are_those_of_the_relay() {
         "staffetta_upstream_live{slot=\"inventory/dev\"} 1",
         "staffetta_upstream_dials_total{slot=\"inventory/dev\",role=\"backup\"} 1",
         "staffetta_slot_stale_refused_total{slot=\"inventory/dev\"} 0",
+        "staffetta_forwarded_total{cluster=\"plant\",outcome=\"new\"} 3",
+        "staffetta_forwarded_again_total{cluster=\"plant\"} 1",
+        "staffetta_destination_healthy{cluster=\"plant\",destination=\"node-1\"} 1",
+        "staffetta_destination_in_flight{cluster=\"plant\",destination=\"node-1\"} 5",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
@@ -130,7 +150,17 @@ fn labels_are_slots_and_our_own_words() {
         let (_, labels, _) = sample_of(line);
         for label in labels.split(',').filter(|label| !label.is_empty()) {
             let (name, _) = label.split_once('=').expect("a label");
-            let known = ["slot", "kind", "reason", "door", "version", "role"];
+            let known = [
+                "slot",
+                "kind",
+                "reason",
+                "door",
+                "version",
+                "role",
+                "cluster",
+                "outcome",
+                "destination",
+            ];
             assert!(known.contains(&name), "{line}");
         }
     }
