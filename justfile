@@ -81,6 +81,10 @@ bench-tools:
 bench-get *options: bench-tools
     python3 tests/bench/get.py {{ options }}
 
+# Compares forwarding to servers with HAProxy (installs nginx, wrk and HAProxy).
+bench-proxy *options: bench-tools
+    python3 tests/bench/proxy.py {{ options }}
+
 # Times a change to 2,000 clients, brokers beside it (--tls, --stuck N; installs the brokers).
 bench-fanout *options: bench-tools
     python3 tests/bench/fanout.py {{ options }}

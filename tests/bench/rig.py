@@ -48,7 +48,8 @@ def fail(problem):
 
 def require(*programs):
     """Installs Debian's packages of what is missing. As root only; else says what to install."""
-    packages = {"nginx": "nginx-light", "wrk": "wrk", "curl": "curl", "mosquitto": "mosquitto",
+    packages = {"nginx": "nginx-light", "wrk": "wrk", "curl": "curl", "haproxy": "haproxy",
+                "mosquitto": "mosquitto",
                 "nchan": "libnginx-mod-nchan"}
     there = {"nchan": NCHAN_MODULE.exists()}
     missing = [packages[program] for program in programs
