@@ -134,7 +134,7 @@ pub struct Slot {
     pub slot: String,
     /// Null while there is nothing to serve.
     pub serves: Option<Served>,
-    /// Null on an isolated site.
+    /// Null on an isolated site, and of an operator's slot.
     pub following: Option<Following>,
     pub clients: Clients,
     /// Why the newest offer was refused; null once a good one came.
