@@ -1,8 +1,9 @@
 //! `staffetta status`: what the running relay is doing, for people and for monitoring.
 //!
 //! Owns the table: what there is to know of the relay, a line or two a slot, then every problem in
-//! words, and what is no problem and worth a note, all within 80 columns for a serial console. `--json` passes the relay's own document on untouched;
-//! `--check` says one line and sets the exit code.
+//! words, and what is no problem and worth a note, all within 80 columns for a serial console.
+//! `--json` passes the relay's own document on untouched; `--check` says one line and sets the exit
+//! code.
 //!
 //! Never judges: what is a problem the relay has worked out itself.
 

@@ -1,6 +1,8 @@
 //! The numbers about upstreams: whom each slot follows, and what that has cost so far.
 //!
-//! On an isolated site there are none of them but the counters, which stay at zero.
+//! On an isolated site there are none of them but the counters of fetches, which stay at zero; nor
+//! of an operator's slot, which follows nobody. A role has a series for each slot that may follow
+//! it, whether it does or not, so that a sum over slots is never short of one.
 
 use super::{Scrape, Text};
 use crate::model::Role;

@@ -1,6 +1,9 @@
 //! Whom the relay follows, gathered for people.
 //!
-//! Owns what of a session, a link and a token is shown under which name.
+//! Owns what of a session, a link and a token is shown under which name. An age is told where the
+//! session has a time, and where a wait lies ahead, how long it is still.
+//!
+//! Never copies a key or a token, only whether there is one.
 
 use crate::model::{Role, SlotIndex};
 use crate::net::driver::Driver;
