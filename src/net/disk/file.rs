@@ -58,7 +58,12 @@ pub fn read_bounded(path: &Path, bytes_max: usize) -> Result<Option<Vec<u8>>, Di
     }
     // The file may have been swapped since it was looked at: no waiting, and a second look.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match sys::open(path, flags, Mode::empty()) {
+    // Reading is no reason to write the time of it to the card. Only the owner may ask for that.
+    let opened = match sys::open(path, flags | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => sys::open(path, flags, Mode::empty()),
+        opened => opened,
+    };
+    let file = match opened {
         Ok(file) => file,
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(failed(Step::Open, errno)),

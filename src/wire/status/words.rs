@@ -1,7 +1,7 @@
 //! Ages and sizes as people read them.
 //!
-//! Owns the words that page, table and problems share. Two units at most, rounded down: short enough
-//! for a column of a table, and never a promise of more than there is.
+//! Owns the words that page, table and problems share. Two units at most, rounded down: short
+//! enough for a column of a table, and never a promise of more than there is.
 
 /// Two units at most: `9 s`, `12 min`, `3 h 5 min`, `2 days 4 h`, `40 days`.
 pub fn age_in_words(seconds: u64) -> String {
