@@ -14,6 +14,7 @@ mod app;
 mod child;
 mod debian;
 mod demo;
+mod front;
 mod js;
 mod namespace;
 mod operator;

@@ -1,0 +1,85 @@
+//! The real SDK before a relay that goes before two others, and one of those is killed.
+
+use crate::app::{App, Route, SLOTS, START_MAX};
+use crate::demo::demo;
+use crate::harness::PATIENCE;
+use crate::harness::relay::Relay;
+use crate::harness::site::Site;
+use crate::{proxy, python};
+use serde_json::json;
+use std::time::Duration;
+
+/// The SDK waits 15 s before it reconnects.
+const RECONNECT_MAX: Duration = Duration::from_secs(45);
+
+/// A relay without slots, whose every path of the service goes to one of `nodes`.
+fn front(nodes: &[(Relay, Site)], seed: &str) -> (Relay, Site) {
+    let mut site = Site::new("front", seed);
+    let destinations = nodes.iter().enumerate().map(|(number, (relay, _))| {
+        let address = format!("http://{}", relay.address);
+        (format!("node-{number}"), json!({ "Address": address }))
+    });
+    let destinations: serde_json::Map<_, _> = destinations.collect();
+    let config = site.config.as_object_mut().expect("an object");
+    config.remove("seed");
+    config.insert("slots".into(), json!([]));
+    config.insert("client_keys".into(), json!([]));
+    config.insert(
+        "ReverseProxy".into(),
+        json!({
+            "Routes": { "all": { "ClusterId": "nodes", "Match": { "Path": "/{**rest}" } } },
+            "Clusters": { "nodes": {
+                "LoadBalancingPolicy": "LeastRequests",
+                "SessionAffinity": { "Enabled": true, "AffinityKeyName": "Relay.Affinity" },
+                "Destinations": destinations,
+            } },
+        }),
+    );
+    (Relay::start(&site), site)
+}
+
+#[test]
+fn an_application_is_served_through_a_front_and_survives_a_node() {
+    let Some(python) = python::interpreter() else {
+        return;
+    };
+    let demo = demo(python);
+    let mut nodes: Vec<(Relay, Site)> = Vec::new();
+    for _ in 0..2 {
+        let site = Site::new("node", &demo.first.seed);
+        nodes.push((Relay::start(&site), site));
+    }
+    let (front, site) = front(&nodes, &demo.first.seed);
+    let route = Route {
+        environment: proxy(&front),
+        ..Route::default()
+    };
+    let seed = site.scratch.path("entities.json");
+    std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
+    let mut apps = SLOTS.map(|slot| App::start(python, slot, &route, &seed));
+    for app in &apps {
+        app.wait(0, "loaded", START_MAX);
+        app.wait_until_connected();
+    }
+    for (app, values) in apps.iter_mut().zip(&demo.first.values) {
+        assert_eq!(&app.evaluate(), values, "{:?}", app.slot);
+    }
+    let marks = apps.each_ref().map(App::mark);
+    for (relay, site) in &nodes {
+        site.replace_seed(&demo.changed.seed);
+        assert_eq!(relay.reload().0, 200);
+    }
+    for ((app, mark), values) in apps.iter_mut().zip(marks).zip(&demo.changed.values) {
+        app.wait_until(mark, values, PATIENCE);
+    }
+    // One node is killed; whoever was there comes back to the other, which has news for all.
+    let marks = apps.each_ref().map(App::mark);
+    drop(nodes.remove(0));
+    let (relay, site) = &nodes[0];
+    site.replace_seed(&demo.first.seed);
+    assert_eq!(relay.reload().0, 200);
+    for ((app, mark), values) in apps.iter_mut().zip(marks).zip(&demo.first.values) {
+        app.wait_until(mark, values, RECONNECT_MAX);
+    }
+    assert!(front.stop().success());
+}
