@@ -13,5 +13,6 @@ mod kills;
 mod order;
 mod push;
 mod quiet;
+mod reworded;
 mod site;
 mod slow;

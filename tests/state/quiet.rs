@@ -2,8 +2,8 @@
 
 use crate::harness::relay::Relay;
 use crate::harness::{GUID, KEY, PATIENCE};
+use crate::reworded::{reworded, written_bytes};
 use crate::site::{kept, seed, site, wait_kept};
-use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,45 +11,6 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 const READS: usize = 1_000;
-
-/// The same content in other words: the keys of each object begin elsewhere, and spaces come and
-/// go.
-fn reworded(value: &Value, turn: usize, text: &mut String) {
-    let space = ["", " ", "\n\t", "\r\n  "][turn % 4];
-    match value {
-        Value::Object(members) => {
-            text.push('{');
-            let mut members: Vec<_> = members.iter().collect();
-            let first = turn % members.len().max(1);
-            members.rotate_left(first);
-            for (place, (key, value)) in members.into_iter().enumerate() {
-                text.push_str(if place > 0 { "," } else { space });
-                text.push_str(&format!("{space}{}:{space}", Value::from(key.as_str())));
-                reworded(value, turn + place, text);
-            }
-            text.push('}');
-        }
-        Value::Array(items) => {
-            text.push('[');
-            for (place, item) in items.iter().enumerate() {
-                text.push_str(if place > 0 { "," } else { space });
-                reworded(item, turn + place, text);
-            }
-            text.push_str(space);
-            text.push(']');
-        }
-        other => text.push_str(&other.to_string()),
-    }
-}
-
-fn written_bytes(relay: &Relay) -> u64 {
-    let path = format!("/proc/{}/io", relay.child.id());
-    let counts = fs::read_to_string(path).expect("the kernel counts");
-    let line = counts
-        .lines()
-        .find_map(|line| line.strip_prefix("write_bytes: "));
-    line.and_then(|count| count.parse().ok()).expect("a number")
-}
 
 fn follow(address: SocketAddr) -> BufReader<TcpStream> {
     let mut socket = TcpStream::connect(address).expect("the relay listens");

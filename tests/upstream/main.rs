@@ -28,6 +28,9 @@ mod shortened;
 #[path = "../relay/way.rs"]
 mod way;
 
+#[path = "../state/reworded.rs"]
+mod reworded;
+
 mod chain;
 mod change;
 mod clock;
@@ -36,6 +39,7 @@ mod failover;
 mod fanout;
 mod keys;
 mod place;
+mod quiet;
 mod reports;
 mod requests;
 mod silence;
