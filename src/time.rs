@@ -1,12 +1,14 @@
 //! Instants and durations that cannot read a clock.
 //!
-//! Owns the two kinds of time that the relay knows: a monotonic [`Instant`] for every deadline, and
-//! a [`Wall`] time that is only ever shown to people and peers. Neither type has a `now()`: the
-//! clock is read in `net::clock` and handed to everybody else as an argument, so that a simulation
-//! can be the clock.
+//! Owns the kinds of time that the relay knows: a monotonic [`Instant`] for every deadline, a
+//! [`Wall`] time that is only ever shown to people and peers, and a [`WallMs`] for the one thing
+//! that several sites have to do at one time: to change the primary region. None of them has a
+//! `now()`: the clock is read in `net::clock` and handed to everybody else as an argument, so that
+//! a simulation can be the clock.
 //!
 //! Invariant: wall time never decides when something happens, because gateways start in 1970 and
-//! jump forward when a clock server is found.
+//! jump forward when a clock server is found. The one exception is `state::region`, which first
+//! decides whether the clock may be trusted.
 
 use std::ops::{Add, Sub};
 pub use std::time::Duration;
@@ -84,6 +86,65 @@ impl Wall {
     }
 }
 
+/// A wall-clock time in whole milliseconds since 1970-01-01T00:00:00Z: when a state record says
+/// that something happens, and what a peer's clock shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WallMs(u64);
+
+impl WallMs {
+    /// The time `millis` milliseconds after 1970.
+    pub const fn from_unix_ms(millis: u64) -> WallMs {
+        WallMs(millis)
+    }
+
+    /// Milliseconds since 1970.
+    pub const fn as_unix_ms(self) -> u64 {
+        self.0
+    }
+
+    /// Time that went by since `earlier`; zero when `earlier` is not earlier.
+    pub const fn since(self, earlier: WallMs) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+
+    /// How far apart two times are, whichever is the earlier.
+    pub const fn distance(self, other: WallMs) -> Duration {
+        Duration::from_millis(self.0.abs_diff(other.0))
+    }
+
+    /// The same as the standard library's type, which the date formatters take.
+    pub fn to_system(self) -> std::time::SystemTime {
+        std::time::SystemTime::UNIX_EPOCH + Duration::from_millis(self.0)
+    }
+
+    /// From what the date readers give; `None` before 1970.
+    pub fn from_system(time: std::time::SystemTime) -> Option<WallMs> {
+        let since = time.duration_since(std::time::SystemTime::UNIX_EPOCH);
+        since.ok().map(|since| WallMs(millis(since)))
+    }
+}
+
+impl Add<Duration> for WallMs {
+    type Output = WallMs;
+
+    fn add(self, duration: Duration) -> WallMs {
+        WallMs(self.0.saturating_add(millis(duration)))
+    }
+}
+
+impl Sub<Duration> for WallMs {
+    type Output = WallMs;
+
+    fn sub(self, duration: Duration) -> WallMs {
+        WallMs(self.0.saturating_sub(millis(duration)))
+    }
+}
+
+/// A duration in whole milliseconds.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +167,16 @@ mod tests {
     fn a_clock_at_1970_is_not_plausible() {
         assert!(!Wall::from_unix(0).is_plausible());
         assert!(Wall::from_unix(1_800_000_000).is_plausible());
+    }
+
+    #[test]
+    fn times_of_a_record_saturate_at_both_ends() {
+        let hour = Duration::from_secs(3600);
+        let early = WallMs::from_unix_ms(5);
+        assert_eq!(early - hour, WallMs::from_unix_ms(0));
+        assert_eq!((early + hour).since(early), hour);
+        assert_eq!(early.distance(early + hour), hour);
+        let end = WallMs::from_unix_ms(u64::MAX);
+        assert_eq!(end + hour, end);
     }
 }

@@ -11,7 +11,7 @@ pub const RULES: &[Rule] = &[ROOMS, PURE, CLOCK];
 
 /// Rooms with a limited view: the room, and what it may use of the crate besides itself.
 const TABLE: &[(&str, &[&str])] = &[
-    ("model", &[]),
+    ("model", &["time"]),
     ("time", &[]),
     ("limits", &["time", "model"]),
     ("config", &["model", "limits", "time"]),
@@ -73,7 +73,7 @@ const ROOMS: Rule = Rule {
                 "src/model.rs",
                 "use crate::limits::Limits;<--\n\
                  use bytes::Bytes;\n\
-                 use super::time::Instant;<--\n\
+                 use super::time::WallMs;\n\
                  #[cfg(test)]\n\
                  mod tests { use super::*; }",
             ),
