@@ -7,10 +7,12 @@
 //! `staffetta check` prints it against the configured `limits.memory`.
 
 mod memory;
+mod region;
 
 use crate::time::Duration;
 
 pub use memory::MemoryLoad;
+pub use region::Region;
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -356,6 +358,9 @@ pub struct Limits {
     /// While a token that is good is held, how long a request waits for the next one. An IAM that
     /// hangs must not use up the time of a dial.
     pub token_refresh_timeout: Duration,
+    /// Routing between regions. Apart, and by reference: whoever carries the limits along carries
+    /// little.
+    pub region: &'static Region,
 }
 
 const _: () = {
@@ -372,6 +377,7 @@ const _: () = {
     // The ping has to be answered before its link is lost, and a probe over before the next.
     assert!(limits.ping_after.as_secs() * 2 <= limits.silence_timeout.as_secs());
     assert!(limits.session_dial_timeout.as_secs() <= limits.probe_interval.as_secs());
+    assert!(limits.region.wait.as_secs() < limits.idle_timeout.as_secs());
 };
 
 impl Limits {
@@ -518,6 +524,7 @@ impl Limits {
         pool_idle_timeout: Duration::from_secs(4),
         token_unreached_retry: Duration::from_secs(2),
         token_refresh_timeout: Duration::from_secs(5),
+        region: &Region::PRODUCTION,
     };
 }
 
