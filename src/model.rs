@@ -6,6 +6,7 @@
 
 pub mod casing;
 pub mod proxy;
+pub mod region;
 pub mod report;
 
 use bytes::Bytes;
