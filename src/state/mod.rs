@@ -15,6 +15,7 @@ pub mod destinations;
 pub mod events;
 pub mod fanout;
 pub mod history;
+pub mod region;
 pub mod relay;
 pub mod saves;
 pub mod session;
