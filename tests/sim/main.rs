@@ -5,12 +5,15 @@
 //! reads how much, who pings, who leaves, when something is published) comes from one seed, which a
 //! failure prints; `SIM_SEED=n cargo test --test sim` runs that one alone.
 //!
+//! `region` has worlds of its own: several sites, without tasks and pipes.
+//!
 //! What must hold, whatever the seed: no frame is torn or mixed with another, every client that is
 //! still there ends on the newest version once it is quiet, nobody waits for a wake-up that does
 //! not come, and the gauges are the real numbers.
 
 mod client;
 mod failover;
+mod region;
 mod upstream;
 mod world;
 
