@@ -25,6 +25,7 @@ pub mod path;
 pub mod percent;
 pub mod publication;
 pub mod push;
+pub mod region;
 pub mod reject;
 pub mod route;
 pub mod seed;

@@ -1,0 +1,33 @@
+//! What region routing says on the wire: state records, peers' headers, status and refusals.
+//!
+//! Owns their forms, both ways. `envelope` opens a record and verifies it, `record` reads what was
+//! signed, `text` writes one for people to sign; `peer` is the headers of a request that one node
+//! sends on to another, `problem` what a refused one is answered with, `status` what nodes tell
+//! each other and people.
+//!
+//! Never decides who is primary: that is `state::region`, which knows nothing of these forms.
+
+mod envelope;
+mod error;
+mod moment;
+mod object;
+mod order;
+pub mod peer;
+pub mod problem;
+mod record;
+pub mod status;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use envelope::{Envelope, Signer, pack, unpack};
+pub use error::{RecordError, RecordProblem};
+pub use moment::{parse as parse_time, write as write_time};
+pub use record::read;
+pub use text::write;
+
+/// What the first key of a record says.
+pub const SCHEMA: &str = "staffetta.region/1";
+
+/// Largest version and epoch: what every JSON reader takes exactly.
+const NUMBER_MAX: u64 = 1 << 53;
