@@ -11,6 +11,7 @@ pub mod cert;
 pub mod check;
 pub mod key;
 pub mod push;
+pub mod region;
 pub mod reload;
 pub mod run;
 pub mod seed;
