@@ -20,7 +20,8 @@ use crate::model::{Digest, Past, Source};
 /// The memory of one slot.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Each digest once, the newest last. Its source is never the state folder.
+    /// The newest last; each digest once, and before that where an upstream brought it and a seed
+    /// repeats it. Its source is never the state folder.
     adopted: VecDeque<(Digest, Source)>,
     /// Each digest once, the newest last.
     seeds: VecDeque<Digest>,
@@ -71,11 +72,9 @@ impl History {
     ///
     /// Bounded by `history_digests_max`.
     pub fn is_older(&self, digest: Digest) -> bool {
-        let newer = self
-            .adopted
-            .iter()
-            .skip_while(|(known, _)| *known != digest);
-        newer.skip(1).any(|(_, source)| is_upstream(*source))
+        let last = self.adopted.iter().rposition(|(known, _)| *known == digest);
+        let newer = |last: usize| self.adopted.iter().skip(last + 1);
+        last.is_some_and(|last| newer(last).any(|(_, source)| is_upstream(*source)))
     }
 
     /// Whether a seed with this content was offered before.
@@ -92,7 +91,10 @@ impl History {
         if self.newest().is_some_and(|(newest, _)| newest == digest) {
             return false;
         }
-        self.adopted.retain(|(known, _)| *known != digest);
+        // That an upstream brought it once makes others older, also when a seed brings it again.
+        let is_kept = |known: Source| is_upstream(known) && !is_upstream(source);
+        self.adopted
+            .retain(|(known, by)| *known != digest || is_kept(*by));
         self.adopted.push_back((digest, source));
         while self.adopted.len() > self.digests_max {
             self.adopted.pop_front();
@@ -138,6 +140,20 @@ pub fn is_upstream(source: Source) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_upstream_went_past_stays_older_when_a_seed_repeats_the_newer() {
+        let mut history = History::new(&Limits::PRODUCTION);
+        let content = |number| Digest([number; 32]);
+        history.adopt(content(5), Source::Seed);
+        history.adopt(content(0), Source::Primary);
+        history.adopt(content(1), Source::Seed);
+        history.adopt(content(0), Source::Seed);
+        assert!(history.is_older(content(5)));
+        assert!(!history.is_older(content(1)), "only a seed came after it");
+        history.adopt(content(0), Source::Backup);
+        assert_eq!(history.past().adopted.len(), 4);
+    }
 
     fn digest(content: usize) -> Digest {
         Digest([content as u8; 32])

@@ -28,6 +28,8 @@ struct Record {
     is_following: bool,
     superseded: Option<Digest>,
     stale: u64,
+    /// The backup has shown what is held: what it has after that is no older.
+    is_level: bool,
     held: Option<(Rc<Snapshot>, u64, Instant, Instant)>,
     refusal: Option<(usize, Instant, u64)>,
 }
@@ -122,7 +124,7 @@ fn offer(
             assert!(is_equal || matches!(found, Adoption::Adopted(_)))
         }
         Source::Backup => {
-            let is_older = !is_free && record.went_past(offered.digest);
+            let is_older = !is_free && !record.is_level && record.went_past(offered.digest);
             assert_eq!(found == Adoption::Stale, is_older);
         }
         Source::Cache => assert_eq!(found == Adoption::Superseded, !is_free),
@@ -135,6 +137,11 @@ fn offer(
             assert!(is_new || !of_upstream || found == Adoption::Superseded);
         }
     }
+    record.is_level = match found {
+        Adoption::Adopted(_) => source == Source::Backup,
+        Adoption::Unchanged => record.is_level || source == Source::Backup,
+        Adoption::Stale | Adoption::Superseded => record.is_level,
+    };
     record.note(found, &offered, source, now);
     let kept = slots.of(index).expect("a slot").past();
     let order = |past: &Past| past.adopted.iter().map(|(digest, _)| *digest).collect();

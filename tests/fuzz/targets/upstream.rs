@@ -97,7 +97,7 @@ fn plain_lines(raw: &[u8], head: &Head<'_>, asked: Asked, limits: &Limits) {
         (Some(length), _) => Body::sized(length.parse().expect("a length")),
         (None, Some(coding)) => {
             assert!(coding.eq_ignore_ascii_case("chunked"));
-            Body::chunked()
+            Body::chunked_answer(limits)
         }
         (None, None) => Body::until_close(),
     };
