@@ -56,9 +56,14 @@ pub struct Answer {
 
 impl Admin {
     pub fn connect(site: &Site) -> Admin {
-        let socket = UnixStream::connect(site.scratch.path("admin.sock")).expect("a socket");
+        Admin::reach(site).expect("a socket")
+    }
+
+    /// None when the relay is gone.
+    fn reach(site: &Site) -> Option<Admin> {
+        let socket = UnixStream::connect(site.scratch.path("admin.sock")).ok()?;
         socket.set_read_timeout(Some(PATIENCE)).expect("not zero");
-        Admin(BufReader::new(socket))
+        Some(Admin(BufReader::new(socket)))
     }
 
     /// Sends a request for the slot; no answer when the relay is gone.
@@ -176,8 +181,11 @@ fn what_was_answered_survives_kills() {
         let site = &site;
         let pushing = thread::scope(|scope| {
             let pushing = scope.spawn(move || {
-                let mut admin = Admin::connect(site);
                 let (mut answered, mut next) = (answered, sent);
+                // It may be killed before anybody has reached it.
+                let Some(mut admin) = Admin::reach(site) else {
+                    return (answered, next);
+                };
                 loop {
                     next += 1;
                     let body = seed(next).to_string();
