@@ -20,6 +20,7 @@ pub mod toggle;
 pub mod unit;
 
 use crate::config::nearest;
+use crate::model::SlotKey;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write as _};
@@ -210,6 +211,37 @@ pub fn explain(command: &Command) -> Exit {
 /// A path from the command line.
 pub fn path_value(parser: &mut lexopt::Parser) -> Result<PathBuf, UsageError> {
     Ok(PathBuf::from(parser.value()?))
+}
+
+/// The value of `--slot`.
+pub fn slot_value(parser: &mut lexopt::Parser) -> Result<SlotKey, UsageError> {
+    let value = parser.value()?.to_string_lossy().into_owned();
+    SlotKey::parse(&value).ok_or(UsageError::BadValue {
+        option: "--slot",
+        value,
+        wanted: "COLLECTION/ENVIRONMENT",
+    })
+}
+
+/// The rest of the line of a command whose one option is `--config FILE`; none where it asked for
+/// the help, which is then given.
+pub fn only_config(
+    parser: &mut lexopt::Parser,
+    command: &Command,
+) -> Result<Option<PathBuf>, UsageError> {
+    use lexopt::prelude::*;
+    let mut config = None;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("config") => config = Some(path_value(parser)?),
+            Short('h') | Long("help") => {
+                explain(command);
+                return Ok(None);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    config.map(Some).ok_or(UsageError::Missing("--config FILE"))
 }
 
 /// A line for the reader of the answer, on standard output.

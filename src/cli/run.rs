@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::{Command, Exit, UsageError, complain, explain, path_value};
+use super::{Command, Exit, UsageError, complain, only_config};
 use crate::config::{Environment, LogFormat};
 use crate::limits::Limits;
 use crate::net::clock::Clock;
@@ -28,16 +28,8 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
-    use lexopt::prelude::*;
-    let mut config = None;
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("config") => config = Some(path_value(parser)?),
-            Short('h') | Long("help") => return Ok(explain(&COMMAND)),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    Ok(start(config.ok_or(UsageError::Missing("--config FILE"))?))
+    let config = only_config(parser, &COMMAND)?;
+    Ok(config.map_or(Exit::Done, start))
 }
 
 /// Where the configuration at `path` finds what it names.

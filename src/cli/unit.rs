@@ -11,7 +11,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::run::origin;
-use super::{Command, Exit, UsageError, complain, explain, path_value, say};
+use super::{Command, Exit, UsageError, complain, only_config, say};
 use crate::config::Config;
 use crate::limits::Limits;
 use crate::net::load::{LoadError, load};
@@ -37,16 +37,8 @@ pub const COMMAND: Command = Command {
 };
 
 fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
-    use lexopt::prelude::*;
-    let mut config = None;
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Long("config") => config = Some(path_value(parser)?),
-            Short('h') | Long("help") => return Ok(explain(&COMMAND)),
-            other => return Err(other.unexpected().into()),
-        }
-    }
-    Ok(print(config.ok_or(UsageError::Missing("--config FILE"))?))
+    let config = only_config(parser, &COMMAND)?;
+    Ok(config.map_or(Exit::Done, print))
 }
 
 fn print(path: PathBuf) -> Exit {

@@ -2,12 +2,11 @@
 //!
 //! Tasks tell the driver what happened through its small methods, which change state and wake it.
 //! [`Driver::run`] is the one place that takes work out of state: it resets what is over its time,
-//! hands new frames to the sockets, looks at the seed, then sets one timer and waits. Nobody else
-//! may.
+//! looks at the seed, has slots written down, carries out what upstreams and destinations are to be
+//! asked (`follow`, `proxy`), hands new frames to the sockets (`streams`), then sets one timer and
+//! waits. Nobody else may.
 //!
-//! Invariants: no borrow of `state` is held across a wait or while a method of the driver is
-//! called. The broadcast loop writes straight to each ready socket and yields every `fanout_batch`
-//! clients; a socket that was full is left to its own task.
+//! Invariant: no borrow of `state` is held across a wait or while a method of the driver is called.
 
 mod streams;
 

@@ -125,6 +125,12 @@ impl App {
         })
     }
 
+    /// Waits until the SDK has its configuration and its WebSocket is open.
+    pub fn wait_until_running(&self) {
+        self.wait(0, "loaded", START_MAX);
+        self.wait_until_connected();
+    }
+
     /// Waits until the SDK's WebSocket is open.
     pub fn wait_until_connected(&self) {
         let opened = "Received opened connection from websocket";

@@ -1,6 +1,6 @@
 //! The real SDK before a relay that goes before two others, and one of those is killed.
 
-use crate::app::{App, Route, SLOTS, START_MAX};
+use crate::app::{App, Route, SLOTS};
 use crate::demo::demo;
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
@@ -57,8 +57,7 @@ fn an_application_is_served_through_a_front_and_survives_a_node() {
     std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
     let mut apps = SLOTS.map(|slot| App::start(python, slot, &route, &seed));
     for app in &apps {
-        app.wait(0, "loaded", START_MAX);
-        app.wait_until_connected();
+        app.wait_until_running();
     }
     for (app, values) in apps.iter_mut().zip(&demo.first.values) {
         assert_eq!(&app.evaluate(), values, "{:?}", app.slot);

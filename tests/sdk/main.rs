@@ -23,7 +23,7 @@ mod rust;
 mod scenario;
 mod upstream;
 
-use app::{App, Route, SLOTS, START_MAX};
+use app::{App, Route, SLOTS};
 use demo::demo;
 use harness::PATIENCE;
 use harness::relay::Relay;
@@ -154,8 +154,7 @@ fn an_application_sees_nothing_of_bad_seeds() {
     std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
     let mut apps = SLOTS.map(|slot| App::start(python, slot, &route, &seed));
     for app in &apps {
-        app.wait(0, "loaded", START_MAX);
-        app.wait_until_connected();
+        app.wait_until_running();
     }
     let marks = apps.each_ref().map(App::mark);
     for bad in bad_seeds(&demo.first.seed) {

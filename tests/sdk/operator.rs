@@ -1,6 +1,6 @@
 //! A flag that is switched on the box, and the real SDK in an application that follows it.
 
-use crate::app::{App, Route, SLOTS, START_MAX};
+use crate::app::{App, Route, SLOTS};
 use crate::demo::demo;
 use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
@@ -51,8 +51,7 @@ fn an_application_sees_a_flag_that_is_switched_on_the_box() {
     let seed = site.scratch.path("entities.json");
     std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
     let mut app = App::start(python, SLOTS[3], &route, &seed);
-    app.wait(0, "loaded", START_MAX);
-    app.wait_until_connected();
+    app.wait_until_running();
     let first = &demo.first.values[3];
     assert_eq!(&app.evaluate(), first);
     let mut switched = first.clone();

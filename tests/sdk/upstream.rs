@@ -1,6 +1,6 @@
 //! The real SDK behind one relay and behind two, with the double of the service behind them all.
 
-use crate::app::{App, Route, SLOTS, START_MAX};
+use crate::app::{App, Route, SLOTS};
 use crate::demo::demo;
 use crate::double::{Double, Options};
 use crate::harness::relay::Relay;
@@ -57,8 +57,7 @@ fn a_change_at_the_service_reaches_applications_behind_relays() {
         (way, App::start(python, SLOTS[0], &route, &entities))
     });
     for (way, app) in &mut apps {
-        app.wait(0, "loaded", START_MAX);
-        app.wait_until_connected();
+        app.wait_until_running();
         assert_eq!(app.evaluate(), demo.first.values[0], "behind {way}");
     }
 

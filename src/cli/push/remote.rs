@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use crate::cli::admin::{self, Reply, Request};
-use crate::cli::{Exit, UsageError, path_value};
+use crate::cli::{Exit, UsageError, path_value, slot_value};
 use crate::config::{Listen, Secret};
 use crate::limits::Limits;
 use crate::model::{SlotKey, Snapshot};
@@ -38,13 +38,7 @@ impl Options {
     pub fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<(), UsageError> {
         match name {
             "slot" => {
-                let value = parser.value()?.to_string_lossy().into_owned();
-                let slot = SlotKey::parse(&value).ok_or(UsageError::BadValue {
-                    option: "--slot",
-                    value,
-                    wanted: "COLLECTION/ENVIRONMENT",
-                })?;
-                self.slot = Some(slot);
+                self.slot = Some(slot_value(parser)?);
             }
             "admin" => self.admin = Some(admin::address_value(parser)?),
             "token-file" => self.token_file = Some(path_value(parser)?),

@@ -5,7 +5,7 @@
 //! with 65 when one of the files, or a slot of it, would be refused.
 
 use super::COMMAND;
-use crate::cli::{Exit, UsageError, complain, explain, say};
+use crate::cli::{Exit, UsageError, complain, explain, say, slot_value};
 use crate::limits::Limits;
 use crate::model::{Counts, SlotKey, Snapshot};
 use crate::net::disk::read_bounded;
@@ -22,13 +22,7 @@ pub fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
     while let Some(argument) = parser.next()? {
         match argument {
             Long("slot") => {
-                let value = parser.value()?.to_string_lossy().into_owned();
-                let slot = SlotKey::parse(&value).ok_or(UsageError::BadValue {
-                    option: "--slot",
-                    value,
-                    wanted: "COLLECTION/ENVIRONMENT",
-                })?;
-                slots.insert(slot);
+                slots.insert(slot_value(parser)?);
             }
             Short('h') | Long("help") => return Ok(explain(&COMMAND)),
             Value(file) if files.len() < 2 => files.push(PathBuf::from(file)),
