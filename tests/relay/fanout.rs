@@ -3,6 +3,7 @@
 use crate::client::{Client, ask};
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
+use crate::harness::{GUID, KEY};
 use crate::request::{ACCEPT, subscribe_path, websocket_path};
 use crate::stream::{Events, Frame, HEARTBEAT, WebSocket, frame, is_harmless};
 use crate::way::{PLAIN, WAYS};
@@ -189,6 +190,35 @@ fn a_change_is_told_by_a_short_text() {
             "{text}"
         );
     }
+}
+
+/// IBM's Rust SDK in its sources: plain `ws://`, the socket before the first fetch, names of fields
+/// in lower case, a new connection for each request, no compression. The crate that is published
+/// has none of the first three (`tests/sdk/rust.rs` runs it), so this client stands in for the rest.
+#[test]
+fn whoever_subscribes_before_the_first_fetch_misses_nothing() {
+    let (site, relay) = start();
+    let path =
+        format!("/apprapp/wsfeature?instance_id={GUID}&environment_id=dev&collection_id=inventory");
+    let mut socket = WebSocket::open(&relay, PLAIN, &path, "");
+    let fetch = || {
+        let path = format!(
+            "/apprapp/feature/v1/instances/{GUID}/config?action=sdkConfig&environment_id=dev\
+             &collection_id=inventory"
+        );
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nauthorization: Bearer {KEY}\r\naccept: */*\r\n\
+             content-type: application/json\r\nhost: relay\r\n\r\n"
+        );
+        let answer = ask(&relay, PLAIN, request);
+        assert_eq!(answer.status(), 200);
+        assert!(!answer.head.has("content-encoding"));
+        marker(&answer.text())
+    };
+    assert_eq!(fetch(), "one");
+    publish(&site, &relay, &seed::usual("two"));
+    assert!(matches!(socket.next_change(), Ok(Frame::Text(_))));
+    assert_eq!(fetch(), "two");
 }
 
 #[test]
