@@ -56,6 +56,29 @@ pub struct Seat {
     pub writer: NodeIndex,
 }
 
+/// What a node has given its word on for one subject; stored before it is acted on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// No earlier term is ever in force here again.
+    pub floor: Epoch,
+    /// The last term in which this node was primary.
+    pub entered: Option<Epoch>,
+    /// What it was built on.
+    pub parent: Revision,
+    /// It was entered without a seal.
+    pub is_unsealed: bool,
+    /// The last word that this node will write no more.
+    pub seal: Option<Seal>,
+}
+
+impl Mark {
+    /// The term in which this node may still write.
+    pub fn open_term(&self) -> Option<Epoch> {
+        let is_open = |epoch: &Epoch| self.seal.is_none_or(|seal| seal.epoch < *epoch);
+        self.entered.filter(is_open)
+    }
+}
+
 /// The signed document that says who is primary for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {

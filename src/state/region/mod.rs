@@ -32,10 +32,10 @@ mod serve;
 mod tests;
 mod trust;
 
+pub use crate::model::region::Mark;
 pub use adopt::{Objection, Verdict};
 pub use fork::Follow;
 pub use order::{Answer, Applied, Forwarded, Note, Order, SubjectIndex, Wake};
-pub use outlook::Mark;
 pub use peers::{Ask, AskId};
 pub use receive::Incoming;
 pub use requests::{Origin, Precondition, RequestId, RequestsFull, Write};

@@ -4,10 +4,9 @@
 //! was given up, is known to be late and ignored.
 
 use super::adopt::Objection;
-use super::outlook::Mark;
 use super::peers::Ask;
 use super::requests::RequestId;
-use crate::model::region::{Epoch, Head, NodeIndex, Phase, Reason, Refusal};
+use crate::model::region::{Epoch, Head, Mark, NodeIndex, Phase, Reason, Refusal};
 use crate::model::{Id, Revision};
 use crate::time::{Duration, Instant};
 

@@ -16,31 +16,8 @@
 use super::schedule::{self, Term};
 use super::trust::Now;
 use crate::model::Revision;
-use crate::model::region::{Doubt, Epoch, NodeIndex, Phase, Seal, SlotClass, Timing};
+use crate::model::region::{Doubt, Epoch, Mark, NodeIndex, Phase, Seal, SlotClass, Timing};
 use crate::time::{Instant, WallMs};
-
-/// What a node has given its word on for one subject; stored before it is acted on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
-    /// No earlier term is ever in force here again.
-    pub floor: Epoch,
-    /// The last term in which this node was primary.
-    pub entered: Option<Epoch>,
-    /// What it was built on.
-    pub parent: Revision,
-    /// It was entered without a seal.
-    pub is_unsealed: bool,
-    /// The last word that this node will write no more.
-    pub seal: Option<Seal>,
-}
-
-impl Mark {
-    /// The term in which this node may still write.
-    pub fn open_term(&self) -> Option<Epoch> {
-        let is_open = |epoch: &Epoch| self.seal.is_none_or(|seal| seal.epoch < *epoch);
-        self.entered.filter(is_open)
-    }
-}
 
 /// The term before, where it is not the record that says so: another record came into force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@
 //! store holds.
 
 use super::fork::{self, Follow};
-use super::outlook::{self, Carried, Mark, Outlook, Step, View};
+use super::outlook::{self, Carried, Outlook, Step, View};
 use super::trust::Now;
 use crate::model::Revision;
-use crate::model::region::{Doubt, Epoch, Head, NodeIndex, Phase, Record, Seal, Subject};
+use crate::model::region::{Doubt, Epoch, Head, Mark, NodeIndex, Phase, Record, Seal, Subject};
 use crate::time::{Duration, Instant};
 
 /// What holds for all subjects of a node.
