@@ -96,6 +96,16 @@ pub enum Problem {
     NormalWithoutUpstream,
     /// A slot that is pushed to, and no folder to keep pushes in.
     PushesNotKept,
+    /// No public key of minisign.
+    NotAPublicKey,
+    /// Records are to be signed, and by nobody.
+    NoSigner,
+    /// A key that could be guessed.
+    KeyTooShort { bytes_min: usize },
+    /// A part in region routing, and no folder to keep its word in.
+    RegionNotKept,
+    /// A part in region routing, and nothing to route.
+    NothingRouted,
     /// What only `ReverseProxy` can have wrong.
     Reverse(ReverseProblem),
 }
@@ -168,6 +178,25 @@ impl fmt::Display for Problem {
                 "what is pushed must survive a restart, and there is no folder to keep it in: set \
                  `state_dir`",
             ),
+            Problem::NotAPublicKey => f.write_str(
+                "is no public key of minisign: write the second line of its `.pub` file",
+            ),
+            Problem::NoSigner => f.write_str(
+                "is missing: name the keys that sign state records, or take unsigned ones with \
+                 `\"trust\": \"none\"`",
+            ),
+            Problem::KeyTooShort { bytes_min } => write!(
+                f,
+                "is too short: at least {bytes_min} characters; `staffetta key new` makes a key"
+            ),
+            Problem::RegionNotKept => f.write_str(
+                "what this relay gives its word on must survive a restart, and there is no folder \
+                 to keep it in: set `state_dir`",
+            ),
+            Problem::NothingRouted => f.write_str(
+                "there is nothing to route: give a slot `\"source\": \"operator\"`, or a route of \
+                 `ReverseProxy` a `Metadata.RegionSlot`",
+            ),
             Problem::Reverse(problem) => problem.fmt(f),
         }
     }
@@ -194,6 +223,8 @@ pub enum Concern {
     NothingKept,
     /// A spool that nobody empties.
     NobodyToReportTo,
+    /// Whoever reaches a relay can say who is primary.
+    RecordsUnsigned,
     /// What only `ReverseProxy` can leave in doubt.
     Reverse(ReverseConcern),
 }
@@ -226,6 +257,10 @@ impl fmt::Display for Concern {
             }
             Concern::NobodyToReportTo => {
                 "there is no upstream to deliver to: usage and analytics are only counted"
+            }
+            Concern::RecordsUnsigned => {
+                "state records count without a signature: whoever has the admin token or the peer \
+                 key can say which region is primary"
             }
             Concern::Reverse(concern) => concern.as_str(),
         })

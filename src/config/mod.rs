@@ -18,6 +18,7 @@ mod nearest;
 mod parse;
 mod pattern;
 mod proxy;
+mod region;
 mod relaxed;
 mod reverse;
 mod secret;
@@ -34,6 +35,7 @@ pub use error::{Concern, ConfigError, ConfigWarning, Problem};
 pub use nearest::nearest;
 pub use pattern::SlotPattern;
 pub use proxy::Proxy;
+pub use region::{RecordTrust, Region};
 pub use reverse::{ReverseConcern, ReverseProblem};
 pub use secret::{Secret, SecretSource};
 pub use upstream::{Events, UpstreamConfig, Upstreams};
@@ -74,6 +76,8 @@ pub struct Config {
     pub connect: Connect,
     /// `None` = other paths are answered 404.
     pub reverse_proxy: Option<ReverseProxy>,
+    /// `None` = every write is for this relay. Where there is one, there is a `state_dir`.
+    pub region: Option<Region>,
     /// What loads and may not be meant.
     pub warnings: Vec<ConfigWarning>,
 }
@@ -296,6 +300,7 @@ impl Config {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
+        let node = |config: &Config| config.region.as_ref().map(|region| region.node.clone());
         let same_slots = self.slots == new.slots && self.operator_slots == new.operator_slots;
         let changes = [
             ("listen", self.listen != new.listen),
@@ -307,6 +312,7 @@ impl Config {
             ("events", self.events != new.events),
             ("limits", self.limits != new.limits),
             ("log.format", self.log.format != new.log.format),
+            ("region.node", node(self) != node(new)),
         ];
         let changed = changes.into_iter().filter(|(_, changed)| *changed);
         changed.map(|(key, _)| key).collect()

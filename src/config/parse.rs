@@ -10,8 +10,6 @@ use super::values::{address, bytes, host_name, id, plain_path};
 use super::*;
 use std::net::{Ipv6Addr, SocketAddr};
 
-/// Keys of the whole file that later versions know.
-const LATER: [&str; 1] = ["region"];
 const PORT_DEFAULT: u16 = 7070;
 
 /// Reads a whole file; `Config::parse` says the rest.
@@ -68,7 +66,6 @@ impl Reader<'_> {
     fn config(&mut self, node: &Node) -> Option<Config> {
         let path = "$".to_owned();
         let mut root = Place { path, node }.section(&mut self.mistakes)?;
-        root.refuse_later(&LATER, &mut self.mistakes);
         let listen = root.take("listen").map(|place| self.listen(place));
         let tls = root.take("tls").and_then(|place| self.tls(place));
         let admin = root.take("admin").and_then(|place| self.admin(place));
@@ -92,6 +89,9 @@ impl Reader<'_> {
         let upstream = upstream.map(|place| self.upstreams(place, guid));
         let events = root.take("events");
         let events = self.events(events, has_upstream);
+        let is_routed = !operator_slots.is_empty();
+        let region = root.take("region");
+        let region = region.and_then(|place| self.region(place, keeps, is_routed));
         let client_keys = self.client_keys(&mut root, &slots);
         let configured = root
             .take("limits")
@@ -132,6 +132,7 @@ impl Reader<'_> {
             log: log.unwrap_or(LOG_DEFAULT),
             connect: connect.unwrap_or_default(),
             reverse_proxy: reverse_proxy.flatten(),
+            region,
             warnings: Vec::new(),
         })
     }

@@ -199,17 +199,6 @@ impl<'t> Section<'t> {
         self.entries.iter().map(place).collect()
     }
 
-    /// Refuses the keys of later versions, in any case of letters.
-    pub fn refuse_later(&mut self, keys: &[&str], mistakes: &mut Mistakes) {
-        let is_later = |name: &str| keys.iter().any(|key| key.eq_ignore_ascii_case(name));
-        let (later, entries) = self.entries.drain(..).partition(|(name, _)| is_later(name));
-        self.entries = entries;
-        let later: Vec<(&str, &Node)> = later;
-        for (name, _) in later {
-            mistakes.error(&self.path_of(name), Problem::NotSupportedYet);
-        }
-    }
-
     /// Reports what nobody asked for.
     pub fn finish(self, mistakes: &mut Mistakes) {
         for (name, _) in &self.entries {

@@ -49,6 +49,13 @@ pub struct Region {
     pub idempotency_key_bytes_max: usize,
     /// Disagreements that are shown: one for each peer.
     pub disagreements_max: usize,
+    /// Keys that may sign records: those of two people, and their next ones.
+    pub signers_max: usize,
+    /// Shortest peer key: 32 characters are 128 bits in hex.
+    pub peer_key_bytes_min: usize,
+    /// How often both clocks are compared when nothing else happens: a clock that is set is found
+    /// before a switch is due by it.
+    pub look_interval: Duration,
     /// A peer's status: 256 slots with all that can be said of them take 140 KiB.
     pub status_bytes_max: usize,
 }
@@ -76,6 +83,9 @@ impl Region {
         idempotency_keys_max: 128,
         idempotency_key_bytes_max: 128,
         disagreements_max: 64,
+        signers_max: 8,
+        peer_key_bytes_min: 32,
+        look_interval: Duration::from_secs(2),
         status_bytes_max: 256 * KIB,
     };
 }
