@@ -10,7 +10,7 @@
 //! Invariants: `now()` never goes back and is never `Instant::ORIGIN`; no date, however wrong the
 //! clock, panics.
 
-use crate::time::{Duration, Instant, Wall};
+use crate::time::{Duration, Instant, Wall, WallMs};
 use rustix::time::{ClockId, clock_gettime};
 use smol::Timer;
 use std::cell::{Cell, RefCell};
@@ -120,6 +120,23 @@ impl Clock {
                 let Reading { now, wall_set } = hands.get();
                 let passed = now.since(wall_set.1).as_secs();
                 Wall::from_unix(wall_set.0.as_unix().saturating_add(passed))
+            }
+        }
+    }
+
+    /// The same to the millisecond, for what several sites do at one time.
+    pub fn wall_ms(&self) -> WallMs {
+        match &self.face {
+            Face::System => {
+                let time = clock_gettime(ClockId::Realtime);
+                let millis = u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000;
+                let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+                WallMs::from_unix_ms(seconds.saturating_mul(1_000).saturating_add(millis))
+            }
+            Face::Virtual(hands) => {
+                let Reading { now, wall_set } = hands.get();
+                let set = WallMs::from_unix_ms(wall_set.0.as_unix().saturating_mul(1_000));
+                set + now.since(wall_set.1)
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Tasks tell the driver what happened through its small methods, which change state and wake it.
 //! [`Driver::run`] is the one place that takes work out of state: it resets what is over its time,
 //! looks at the seed, has slots written down, carries out what upstreams and destinations are to be
-//! asked (`follow`, `proxy`), hands new frames to the sockets (`streams`), then sets one timer and
+//! asked (`follow`, `proxy`, `region`), hands new frames to the sockets (`streams`), then sets one timer and
 //! waits. Nobody else may.
 //!
 //! Invariant: no borrow of `state` is held across a wait or while a method of the driver is called.
@@ -44,6 +44,7 @@ use super::log::{Cause, Log, Untrusted};
 use super::notify::Notify;
 use super::proxy::{self, Proxy};
 use super::push::Pushes;
+use super::region::{self, Region};
 use super::seed;
 use super::spool::Bell;
 use super::tls::ServerTls;
@@ -98,6 +99,8 @@ pub struct Driver {
     pub follow: Option<Follow>,
     /// Without routes, where there is no reverse proxy.
     pub proxy: Proxy,
+    /// `None` = every write is for this relay.
+    pub region: Option<Region>,
     pub handshakes: Semaphore,
     pub scratch: RefCell<Box<[u8]>>,
     pub started: Instant,
@@ -154,7 +157,9 @@ impl Driver {
         } = parts;
         let node = node();
         let own = Rc::<str>::from(Path::default().field(&node));
+        let region = Region::new(&loaded.config, &clock, &limits);
         Rc::new(Driver {
+            region,
             path_fields: RefCell::new(vec![own; loaded.config.slots.len()]),
             node,
             handshakes: Semaphore::new(limits.handshakes_max),
@@ -386,7 +391,9 @@ impl Driver {
                 return;
             }
             self.broadcast().await;
-            alarm.set(self.state.borrow().poll_timeout().map(|(at, _)| at));
+            let due = self.state.borrow().poll_timeout().map(|(at, _)| at);
+            let routed = region::poll_timeout(self);
+            alarm.set(due.into_iter().chain(routed).min());
             poll_fn(|context| {
                 if self.woken.take() {
                     return Poll::Ready(());
@@ -438,6 +445,7 @@ impl Driver {
             follow::drain(self);
             proxy::drain(self);
         }
+        region::drain(self);
         self.log.sweep(now);
         false
     }

@@ -11,11 +11,12 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use crate::config::{
-    ClientKey, Config, ConfigError, Environment, Secret, SecretSource, UpstreamConfig,
+    ClientKey, Config, ConfigError, Environment, RecordTrust, Secret, SecretSource, UpstreamConfig,
 };
 use crate::limits::Limits;
 use crate::model::{Role, SlotIndex, SlotKey};
 use crate::state::access::{AllowedSlots, LoadedKey};
+use crate::wire::region::Signer;
 
 use super::disk;
 use super::tls::{self, ServerTls};
@@ -38,6 +39,8 @@ pub struct Loaded {
     pub admin_token: Option<Secret>,
     /// `None` = an isolated site.
     pub upstreams: Option<LoadedUpstreams>,
+    /// `None` = this relay has no part in region routing.
+    pub region: Option<LoadedRegion>,
     /// One line each: what could not be read, and what follows from it.
     pub problems: Vec<String>,
 }
@@ -65,6 +68,15 @@ pub struct LoadedUpstream {
     pub config: UpstreamConfig,
     /// `None` = it could not be read: nothing can be asked there.
     pub api_key: Option<Secret>,
+}
+
+/// Whose records count, and what peers show each other.
+#[derive(Clone, Debug)]
+pub struct LoadedRegion {
+    /// `None` = records count unsigned.
+    pub signers: Option<Vec<Signer>>,
+    /// `None` = it could not be read: peers are neither asked nor answered.
+    pub peer_key: Option<Secret>,
 }
 
 /// Why there is no configuration at all.
@@ -124,6 +136,7 @@ pub fn load(origin: Origin, limits: &Limits) -> Result<Loaded, LoadError> {
         None
     });
     let upstreams = upstreams(&config, limits, &mut problems);
+    let region = region(&config, limits, &mut problems);
     Ok(Loaded {
         origin,
         config,
@@ -132,6 +145,7 @@ pub fn load(origin: Origin, limits: &Limits) -> Result<Loaded, LoadError> {
         tls,
         admin_token,
         upstreams,
+        region,
         problems,
     })
 }
@@ -201,6 +215,48 @@ fn upstreams(
             .backup
             .as_ref()
             .map(|backup| load(Role::Backup, backup)),
+    })
+}
+
+fn region(config: &Config, limits: &Limits, problems: &mut Vec<String>) -> Option<LoadedRegion> {
+    let region = config.region.as_ref()?;
+    let signers = match &region.trust {
+        RecordTrust::Unsigned => None,
+        RecordTrust::Signed(keys) => {
+            let signers = keys.iter().enumerate().filter_map(|(number, key)| {
+                let signer = Signer::parse(key);
+                if signer.is_none() {
+                    problems.push(format!(
+                        "no public key of minisign: nothing that it signs counts \
+                         ($.region.public_keys[{number}])"
+                    ));
+                }
+                signer
+            });
+            Some(signers.collect())
+        }
+    };
+    let bytes_min = limits.region.peer_key_bytes_min;
+    let peer_key = secret(&region.peer_key, limits).and_then(|key| match key.bytes().len() {
+        length if length >= bytes_min => Ok(key),
+        _ => Err(format!("shorter than {bytes_min} characters")),
+    });
+    let peer_key = peer_key.map_err(|problem| {
+        problems.push(format!(
+            "peer key: {problem}; no peer is asked or answered until then ($.region.peer_key_file)"
+        ));
+    });
+    if let Some(file) = &region.ca_file
+        && let Err(problem) = authorities(file, limits)
+    {
+        problems.push(format!(
+            "authorities of the peers: {problem}; no peer is trusted until then \
+             ($.region.ca_file)"
+        ));
+    }
+    Some(LoadedRegion {
+        signers,
+        peer_key: peer_key.ok(),
     })
 }
 

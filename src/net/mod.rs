@@ -23,6 +23,7 @@ pub mod notify;
 pub mod pipe;
 pub mod proxy;
 pub mod push;
+pub mod region;
 pub mod reload;
 #[cfg(test)]
 mod rig;

@@ -90,6 +90,7 @@ impl Rig {
             tls: None,
             admin_token: None,
             upstreams: None,
+            region: None,
             problems: Vec::new(),
         };
         let (disk, lane) = Disk::new(&limits);

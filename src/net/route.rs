@@ -29,6 +29,7 @@ use super::document::{Ask, Document};
 use super::driver::Driver;
 use super::log::{Cause, Untrusted};
 use super::proxy::{self, Call};
+use super::region;
 use super::spool;
 use super::stream::{Greeting, Opening};
 
@@ -72,6 +73,9 @@ pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
     match connection.door {
         Door::AdminTcp | Door::AdminLocal => return admin::decide(connection, head),
         Door::Sdk | Door::Lobby => {}
+    }
+    if let Some(action) = region::serve::decide(connection, head) {
+        return action;
     }
     let path = match head.target {
         Target::Authority(authority) => return tunnel(connection, authority),

@@ -89,6 +89,7 @@ impl World {
             tls,
             admin_token: None,
             upstreams: None,
+            region: None,
             problems: Vec::new(),
         });
         let (disk, _lane) = Disk::new(&limits);

@@ -75,6 +75,10 @@ pub struct Head<'a> {
     pub accepts_gzip: bool,
     pub if_match: Option<&'a str>,
     pub if_none_match: Option<&'a str>,
+    /// `Idempotency-Key`: the name of a push.
+    pub idempotency_key: Option<&'a str>,
+    /// `X-Relay-No-Forward: 1`: a write that is not to be sent on to another relay.
+    pub stays_here: bool,
     /// The body's `Content-Encoding`, where it is not `identity`.
     pub content_encoding: Option<&'a str>,
     /// Bytes of the head in the buffer, the empty line included.
@@ -207,6 +211,8 @@ struct Fields<'a> {
     accepts_gzip: bool,
     if_match: Option<&'a str>,
     if_none_match: Option<&'a str>,
+    idempotency_key: Option<&'a str>,
+    stays_here: bool,
     content_encoding: Option<&'a str>,
 }
 
@@ -267,6 +273,10 @@ impl<'a> Fields<'a> {
             self.accepts_gzip |= offers_gzip(value);
         } else if is("if-none-match") {
             self.if_none_match = Some(value);
+        } else if is("idempotency-key") {
+            self.idempotency_key = Some(value);
+        } else if is("x-relay-no-forward") {
+            self.stays_here |= value == "1";
         } else if is("content-encoding") {
             self.content_encoding = (!value.eq_ignore_ascii_case("identity")).then_some(value);
         }
@@ -305,6 +315,8 @@ impl<'a> Fields<'a> {
             accepts_gzip: self.accepts_gzip,
             if_match: self.if_match,
             if_none_match: self.if_none_match,
+            idempotency_key: self.idempotency_key,
+            stays_here: self.stays_here,
             content_encoding: self.content_encoding,
             length,
         })

@@ -1,0 +1,216 @@
+//! Region routing, carried out: what `state::region` orders, and what it is told.
+//!
+//! Owns this node's part in it. [`drain`] is called with every turn of the driver: it takes the
+//! orders out of `Routing` and has them carried out, puts notes in the log, and wakes who waits for
+//! news. `write` is a push on its way from its arrival to its answer, `record` a state record from
+//! wherever it comes to being in force, `store` what is kept of both; `ask` and `forward` speak to
+//! peers, `serve` answers them, `replica` follows the writer of a slot. `told` is what the log says.
+//!
+//! Never decides who is primary, and never borrows `routing` across a wait.
+//!
+//! Invariant: nothing is acted on that was not stored before; whatever changes `routing` goes
+//! through [`tell`], so that what follows from it is taken out with the next turn.
+
+pub mod ask;
+pub mod forward;
+pub mod record;
+pub mod replica;
+pub mod serve;
+pub mod store;
+mod told;
+pub mod write;
+
+use std::cell::{Cell, RefCell};
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::rc::Rc;
+
+use crate::config::{Config, Secret};
+use crate::limits::Limits;
+use crate::model::SlotIndex;
+use crate::model::region::Subject;
+use crate::state::region::{Now, Order, Routing, Setting, SubjectIndex};
+use crate::time::{Instant, WallMs};
+
+use super::clock::Clock;
+use super::driver::Driver;
+use super::spool::Bell;
+
+/// Numbers that every JSON reader takes exactly.
+const BOOT_BITS: u32 = 53;
+
+/// This node's part in region routing.
+pub struct Region {
+    pub routing: RefCell<Routing>,
+    /// What is routed; the same order as in `routing`.
+    pub subjects: Vec<Subject>,
+    /// Another one after each start.
+    pub boot: u64,
+    pub record: record::Held,
+    pub store: store::Store,
+    pub writes: write::Writes,
+    pub asks: ask::Asks,
+    pub forwards: forward::Forwards,
+    pub served: serve::Served,
+    pub replicas: replica::Replicas,
+    /// Rung whenever `serial` has risen.
+    news: Bell,
+    told_serial: Cell<u64>,
+}
+
+impl Region {
+    /// The part that a configuration gives to this relay, if it gives one. It has nothing to say
+    /// until `store::open` has brought back what it gave its word on.
+    pub fn new(config: &Config, clock: &Clock, limits: &Limits) -> Option<Region> {
+        let region = config.region.as_ref()?;
+        let slots = config.slots.iter();
+        let slots = slots.filter(|slot| config.operator_slots.contains(slot));
+        let subjects: Vec<Subject> = slots.cloned().map(Subject::Slot).collect();
+        let boot = RandomState::new().hash_one(std::process::id()) >> (u64::BITS - BOOT_BITS);
+        let setting = Setting {
+            name: region.node.clone(),
+            boot,
+            wall_floor: WallMs::default(),
+            subjects: Vec::new(),
+            random_seed: boot,
+        };
+        let routing = Routing::new(setting, Rc::new(limits.clone()), read(clock));
+        Some(Region {
+            routing: RefCell::new(routing),
+            subjects,
+            boot,
+            record: record::Held::default(),
+            store: store::Store::default(),
+            writes: write::Writes::default(),
+            asks: ask::Asks::default(),
+            forwards: forward::Forwards::default(),
+            served: serve::Served::default(),
+            replicas: replica::Replicas::default(),
+            news: Bell::default(),
+            told_serial: Cell::new(0),
+        })
+    }
+
+    /// Where a subject stands among those that are routed.
+    pub fn subject(&self, wanted: &Subject) -> Option<SubjectIndex> {
+        let place = self.subjects.iter().position(|subject| subject == wanted)?;
+        u16::try_from(place).ok().map(SubjectIndex)
+    }
+
+    /// The same for a slot.
+    pub fn subject_of(&self, driver: &Driver, slot: SlotIndex) -> Option<SubjectIndex> {
+        let state = driver.state.borrow();
+        let key = state.slots.of(slot)?.key.clone();
+        drop(state);
+        self.subject(&Subject::Slot(key))
+    }
+
+    /// The slot of a subject; none for a route.
+    pub fn slot_of(&self, driver: &Driver, subject: SubjectIndex) -> Option<SlotIndex> {
+        match self.subjects.get(usize::from(subject.0))? {
+            Subject::Slot(key) => {
+                let (collection, environment) = (key.collection.as_str(), key.environment.as_str());
+                driver.state.borrow().slots.find(collection, environment)
+            }
+            Subject::Route(_) => None,
+        }
+    }
+
+    /// Boot and serial, as peers that wait for news name them.
+    pub fn standing(&self) -> (u64, u64) {
+        (self.boot, self.routing.borrow().serial())
+    }
+
+    /// Rung whenever `standing` has changed.
+    pub fn news(&self) -> &Bell {
+        &self.news
+    }
+}
+
+/// The key that peers show each other, as it was last read.
+pub fn peer_key(driver: &Driver) -> Option<Secret> {
+    let loaded = driver.loaded.borrow();
+    loaded.region.as_ref()?.peer_key.clone()
+}
+
+/// Both clocks, read at one time.
+pub fn now(driver: &Driver) -> Now {
+    read(&driver.clock)
+}
+
+fn read(clock: &Clock) -> Now {
+    Now {
+        instant: clock.now(),
+        wall: clock.wall_ms(),
+    }
+}
+
+/// Tells `routing` something; what follows from it is done with the next turn. `None` where there
+/// is no region.
+pub fn tell<T>(driver: &Driver, what: impl FnOnce(&mut Routing, Now) -> T) -> Option<T> {
+    let region = driver.region.as_ref()?;
+    let now = now(driver);
+    let told = what(&mut region.routing.borrow_mut(), now);
+    driver.wake();
+    Some(told)
+}
+
+/// Carries out what is ordered. Bounded by the numbers of subjects, requests and peers.
+pub fn drain(driver: &Rc<Driver>) {
+    let Some(region) = &driver.region else { return };
+    write::forget_gone(driver, region);
+    loop {
+        let now = now(driver);
+        let order = region.routing.borrow_mut().poll_output(now);
+        match order {
+            Some(order) => obey(driver, region, order),
+            None => break,
+        }
+    }
+    loop {
+        let note = region.routing.borrow_mut().poll_note();
+        match note {
+            Some(note) => told::log(driver, region, note),
+            None => break,
+        }
+    }
+    let serial = region.routing.borrow().serial();
+    if region.told_serial.replace(serial) != serial {
+        region.news.ring();
+        replica::retarget(driver);
+    }
+}
+
+fn obey(driver: &Rc<Driver>, region: &Region, order: Order) {
+    match order {
+        Order::Store { subject, mark } => store::keep_mark(driver, region, subject, mark),
+        Order::Ask(ask) => ask::ask(driver, ask),
+        Order::PullRecord { peer } => ask::pull_record(driver, peer),
+        Order::PullHead {
+            subject,
+            peer,
+            revision,
+        } => replica::pull(driver, subject, peer, revision),
+        Order::Apply { id, head } => write::apply(driver, id, head),
+        Order::Forward {
+            id,
+            peer,
+            epoch,
+            left,
+        } => forward::forward(driver, id, peer, epoch, left),
+        Order::Abandon { id } => forward::abandon(driver, id),
+        Order::Answer { id, answer } => write::answer(driver, id, answer),
+    }
+}
+
+/// When `drain` is to be called though nothing happened: for what is due, and often enough that a
+/// clock that was set is seen.
+pub fn poll_timeout(driver: &Driver) -> Option<Instant> {
+    let region = driver.region.as_ref()?;
+    let routing = region.routing.borrow();
+    routing.record()?;
+    let now = now(driver);
+    let look = now.instant + driver.limits.region.look_interval;
+    let due = routing.poll_timeout(now).map(|(at, _)| at);
+    Some(due.map_or(look, |due| due.min(look)))
+}
