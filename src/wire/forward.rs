@@ -6,12 +6,13 @@
 //! the one that [`Framing`] says, so that two readers cannot part a message differently.
 //!
 //! `X-Forwarded-*` are set, not extended, as YARP does: what a client claims about the way is
-//! dropped. `Expect` stays here: the relay answers 100 by itself once it wants the content, and
+//! dropped, and so is what only relays of one cluster say to each other (`region::peer`). `Expect` stays here: the relay answers 100 by itself once it wants the content, and
 //! drops the destination's own 1xx but 101. Trailers are refused with 501 where a request announces
 //! them; those of an answer are dropped, which RFC 9110 6.5.1 allows.
 
 use super::DecodeError;
 use super::http::{Head, Method, Target};
+use super::region::peer;
 use crate::model::proxy::Address;
 
 /// The end of content in chunks.
@@ -111,7 +112,7 @@ pub fn request(raw: &[u8], head: &Head<'_>, onward: Onward<'_>) -> Result<Vec<u8
             return Err(DecodeError::Unsupported(501, "trailers"));
         }
         let is = |own: &&str| name.eq_ignore_ascii_case(own);
-        if !REWRITTEN.iter().any(is) && goes_on(name, &named) {
+        if !REWRITTEN.iter().any(is) && !peer::is_reserved(name) && goes_on(name, &named) {
             push(&mut out, &[name, ": ", value, "\r\n"]);
         }
     }

@@ -44,6 +44,18 @@ fn what_belongs_to_the_connection_stays_behind() {
 }
 
 #[test]
+fn nobody_behind_the_relay_hears_what_relays_say_to_each_other() {
+    let raw = "POST /a HTTP/1.1\r\nHost: shop:1\r\nContent-Length: 1\r\nX-Relay-Cluster: plant\r\n\
+        x-relay-from: au-1\r\nX-RELAY-HOPS: 1\r\nX-Relay-Epoch: 5\r\nX-Relay-Deadline: 100\r\n\
+        Idempotency-Key: k\r\n\r\n";
+    let want = format!(
+        "POST /app/a HTTP/1.1\r\nhost: 10.0.0.2:8080\r\nIdempotency-Key: k\r\n{OURS}\
+         content-length: 1\r\n\r\n"
+    );
+    assert_eq!(onward(raw).unwrap(), want);
+}
+
+#[test]
 fn framing_is_written_anew() {
     for (raw, want) in [
         ("GET /a HTTP/1.1\r\nHost: shop:1\r\n", ""),

@@ -83,6 +83,8 @@ pub struct Head<'a> {
     pub content_encoding: Option<&'a str>,
     /// Bytes of the head in the buffer, the empty line included.
     pub length: usize,
+    /// All of them, for what only some requests are asked about (`wire::forward::fields`).
+    pub raw: &'a [u8],
 }
 
 impl<'a> Head<'a> {
@@ -128,7 +130,9 @@ impl<'a> Head<'a> {
         for field in request.headers.iter() {
             collected.take(field.name, field_text(field.value)?)?;
         }
-        collected.into_head(method, target, length).map(Some)
+        collected
+            .into_head(method, target, &window[..length])
+            .map(Some)
     }
 }
 
@@ -286,7 +290,7 @@ impl<'a> Fields<'a> {
         self,
         method: Method,
         target: Target<'a>,
-        length: usize,
+        raw: &'a [u8],
     ) -> Result<Head<'a>, DecodeError> {
         let body = match (self.length, self.chunked) {
             (Some(_), true) => return Err(DecodeError::Malformed("length and coding")),
@@ -318,7 +322,8 @@ impl<'a> Fields<'a> {
             idempotency_key: self.idempotency_key,
             stays_here: self.stays_here,
             content_encoding: self.content_encoding,
-            length,
+            length: raw.len(),
+            raw,
         })
     }
 }

@@ -3,7 +3,7 @@
 //! Owns their forms, both ways. `envelope` opens a record and verifies it, `record` reads what was
 //! signed, `text` writes one for people to sign; `peer` is the headers of a request that one node
 //! sends on to another, `problem` what a refused one is answered with, `status` what nodes tell
-//! each other and people.
+//! each other and people, `target` the paths at which all of it is asked for.
 //!
 //! Never decides who is primary: that is `state::region`, which knows nothing of these forms.
 
@@ -16,6 +16,7 @@ pub mod peer;
 pub mod problem;
 mod record;
 pub mod status;
+pub mod target;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -26,6 +26,8 @@ pub const DEADLINE: &str = "x-relay-deadline";
 pub const NO_FORWARD: &str = "x-relay-no-forward";
 /// In every answer to a write: what became of it.
 pub const OUTCOME: &str = "x-relay-outcome";
+/// In the answer to a read of a slot: the revision that its term was built on.
+pub const PARENT: &str = "x-relay-parent";
 /// From a client, and passed on: the name of a push.
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
