@@ -57,6 +57,16 @@ impl Conditions {
         })
     }
 
+    /// The two fields, as they go on to another relay. Bounded by the number of tags.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let field = |name, tags: &Option<Tags>| Some((name, tags.as_ref()?.write()));
+        let both = [
+            field("if-match", &self.if_match),
+            field("if-none-match", &self.if_none_match),
+        ];
+        both.into_iter().flatten()
+    }
+
     /// Whether they hold for a slot at this revision, or for one without content.
     ///
     /// Bounded by the number of tags.
@@ -88,6 +98,15 @@ impl Tags {
         };
         let tags: Result<Vec<Option<Revision>>, DecodeError> = value.split(',').map(tag).collect();
         tags.map(Tags::These)
+    }
+
+    /// As they are read again: a tag that was no revision is still none.
+    fn write(&self) -> String {
+        let tag = |tag: &Option<Revision>| tag.map_or_else(|| "\"\"".to_owned(), etag);
+        match self {
+            Tags::Any => "*".to_owned(),
+            Tags::These(tags) => tags.iter().map(tag).collect::<Vec<_>>().join(", "),
+        }
     }
 
     fn name(&self, current: Option<Revision>) -> bool {
@@ -343,6 +362,25 @@ mod tests {
             assert_eq!(hold(None, Some(value), current), expected, "{value}");
         }
         assert!(!hold(Some("\"0-1\""), Some("*"), Some("0-1")), "both count");
+    }
+
+    #[test]
+    fn conditions_mean_the_same_at_the_next_relay() {
+        for (if_match, if_none_match) in [
+            (None, None),
+            (Some("*"), None),
+            (None, Some("*")),
+            (Some("\"0-3\", W/\"0-2\",\"x\""), Some("W/\"0-1\"")),
+        ] {
+            let conditions = Conditions::parse(if_match, if_none_match).unwrap();
+            let fields: Vec<_> = conditions.fields().collect();
+            let value = |name| {
+                let found = fields.iter().find(|(field, _)| *field == name);
+                found.map(|(_, value)| value.as_str())
+            };
+            let again = Conditions::parse(value("if-match"), value("if-none-match"));
+            assert_eq!(again, Ok(conditions));
+        }
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub enum Cause {
     DestinationFailed,
     /// A cluster of the reverse proxy that had no destination for a request.
     NoDestination,
+    /// A write that was sent on to a peer, which had no answer to it.
+    ForwardFailed,
     /// A file that could not be read or written.
     Disk,
 }
@@ -51,6 +53,7 @@ impl Cause {
         Cause::EventsDropped,
         Cause::DestinationFailed,
         Cause::NoDestination,
+        Cause::ForwardFailed,
         Cause::Disk,
     ];
 
@@ -63,6 +66,7 @@ impl Cause {
             Cause::Accept | Cause::ConnectionsFull | Cause::WrongKey => Level::Warn,
             Cause::UnknownInstance | Cause::Stalled | Cause::EventsDropped => Level::Warn,
             Cause::DestinationFailed | Cause::NoDestination => Level::Warn,
+            Cause::ForwardFailed => Level::Warn,
             Cause::Disk => Level::Error,
         }
     }
@@ -81,6 +85,7 @@ impl Cause {
             Cause::EventsDropped => "events dropped",
             Cause::DestinationFailed => "destination failed",
             Cause::NoDestination => "no destination",
+            Cause::ForwardFailed => "write not sent on",
             Cause::Disk => "disk",
         }
     }

@@ -13,6 +13,7 @@
 
 pub mod ask;
 pub mod forward;
+mod peer;
 pub mod record;
 pub mod replica;
 pub mod serve;

@@ -108,33 +108,50 @@ where
     }
 }
 
+/// How an answer is read.
+#[derive(Clone, Copy)]
+pub struct Reading<'n> {
+    pub net: &'n Net,
+    /// Longest time in which nothing comes.
+    pub silence: Duration,
+}
+
+impl<'n> From<&'n Net> for Reading<'n> {
+    fn from(net: &'n Net) -> Reading<'n> {
+        let silence = net.limits.upstream_idle_timeout;
+        Reading { net, silence }
+    }
+}
+
 /// Reads the head of the answer that counts, past interim ones, to the end of an empty `buffer`.
 /// Returns what `took` takes out of it; the head stays in the buffer, at its start.
-pub async fn read_head<S, T>(
+pub async fn read_head<'n, S, T>(
     stream: &mut S,
     buffer: &mut Vec<u8>,
     asked: Asked,
-    net: &Net,
+    reading: impl Into<Reading<'n>>,
     took: impl Fn(&Head<'_>) -> T,
 ) -> Result<T, Problem>
 where
     S: AsyncRead + Unpin,
 {
+    let reading = reading.into();
+    let limits = &reading.net.limits;
     let mut interim = 0;
     loop {
-        let skipped = match Head::parse(buffer, asked, &net.limits).map_err(Problem::Protocol)? {
+        let skipped = match Head::parse(buffer, asked, limits).map_err(Problem::Protocol)? {
             Some(head) if !head.is_interim() => return Ok(took(&head)),
             Some(head) => head.length,
             None => 0,
         };
         if skipped > 0 {
             interim += 1;
-            if interim > net.limits.interim_answers_max {
+            if interim > limits.interim_answers_max {
                 let many = DecodeError::Malformed("too many interim answers");
                 return Err(Problem::Protocol(many));
             }
             buffer.drain(..skipped);
-        } else if read(stream, buffer, net).await? == 0 {
+        } else if read(stream, buffer, reading).await? == 0 {
             return Err(Problem::Closed(std::io::ErrorKind::UnexpectedEof));
         }
     }
@@ -142,14 +159,18 @@ where
 
 /// Reads once, to the end of `buffer`; zero is the end. A TLS stream that ends without saying so
 /// has not ended well, and is an error.
-async fn read<S>(stream: &mut S, buffer: &mut Vec<u8>, net: &Net) -> Result<usize, Problem>
+async fn read<S>(
+    stream: &mut S,
+    buffer: &mut Vec<u8>,
+    Reading { net, silence }: Reading<'_>,
+) -> Result<usize, Problem>
 where
     S: AsyncRead + Unpin,
 {
     let length = buffer.len();
     buffer.resize(length + READ_BYTES, 0);
     let reading = stream.read(&mut buffer[length..]);
-    let outcome = within(&net.clock, net.limits.upstream_idle_timeout, reading).await;
+    let outcome = within(&net.clock, silence, reading).await;
     let (count, result) = match outcome {
         Some(Ok(count)) => (count, Ok(count)),
         Some(Err(error)) => (0, Err(Problem::Closed(error.kind()))),
@@ -237,14 +258,33 @@ where
     let mut kept = read_head(stream, &mut buffer, Asked::Content, net, took).await?;
     let packed = kept.judge()?;
     buffer.drain(..kept.length);
+    let content = read_content(stream, buffer, kept.body, bytes_max, net).await?;
+    kept.response.body = content;
+    Ok((packed, kept.response))
+}
+
+/// Reads the content of an answer, whole; `buffer` is what came behind its head.
+///
+/// Bounded by `bytes_max` and the silence that is allowed.
+pub async fn read_content<'n, S>(
+    stream: &mut S,
+    mut buffer: Vec<u8>,
+    mut body: Body,
+    bytes_max: usize,
+    reading: impl Into<Reading<'n>>,
+) -> Result<Vec<u8>, Problem>
+where
+    S: AsyncRead + Unpin,
+{
+    let reading = reading.into();
     let too_large = Problem::TooLarge { bytes_max };
-    let announced = kept.body.remaining();
+    let announced = body.remaining();
     if announced.is_some_and(|length| length > bytes_max as u64) {
         return Err(too_large);
     }
-    let content = &mut kept.response.body;
+    let mut content = Vec::new();
     loop {
-        let consumed = kept.body.decode_all(&buffer, &net.limits, |bytes| {
+        let consumed = body.decode_all(&buffer, &reading.net.limits, |bytes| {
             if content.len() + bytes.len() > bytes_max {
                 return Err(DecodeError::BodyTooLarge);
             }
@@ -256,12 +296,12 @@ where
             error => Problem::Protocol(error),
         })?;
         buffer.drain(..consumed);
-        if kept.body.is_end() {
-            return Ok((packed, kept.response));
+        if body.is_end() {
+            return Ok(content);
         }
-        if read(stream, &mut buffer, net).await? == 0 {
+        if read(stream, &mut buffer, reading).await? == 0 {
             let cut = |_| Problem::Closed(std::io::ErrorKind::UnexpectedEof);
-            kept.body.handle_end().map_err(cut)?;
+            body.handle_end().map_err(cut)?;
         }
     }
 }
