@@ -366,7 +366,9 @@ impl<'a> Room<'a> {
     /// Pushes have room of their own: no client's reports keep an operator out.
     fn none(driver: &'a Driver, wanted: &Wanted) -> Room<'a> {
         let (bodies, bytes_max) = match wanted {
-            Wanted::Admin(_) => (&driver.pushes.bytes, driver.limits.pushes_bytes_max),
+            Wanted::Admin(_) | Wanted::Peer(_) => {
+                (&driver.pushes.bytes, driver.limits.pushes_bytes_max)
+            }
             _ => (&driver.body_bytes, driver.limits.bodies_bytes_max),
         };
         Room {
@@ -440,6 +442,7 @@ impl Wanted {
                 route::accepted()
             }
             Wanted::Admin(Command::Push(push)) => push.too_large(driver),
+            Wanted::Peer(command) => command.too_large(driver),
             Wanted::Token | Wanted::Admin(Command::Reload) => driver.refuse(Reject::BodyTooLarge),
         }
     }
@@ -448,6 +451,7 @@ impl Wanted {
     fn crowded(&self, driver: &Driver) -> Answer {
         match self {
             Wanted::Admin(Command::Push(push)) => push.crowded(driver),
+            Wanted::Peer(command) => command.crowded(driver),
             _ => self.too_large(driver),
         }
     }

@@ -1,9 +1,9 @@
 //! Which request gets what, on the SDK listener.
 //!
-//! Owns the order of the questions: is it ours (path, instance, slot), may this method, who asks,
-//! may they, is there something to give. Decides at once, without waiting, and answers with an
-//! [`Action`] that owns what it needs. The rules themselves live elsewhere: paths in `wire::ibm`,
-//! keys in `state::access`, statuses in `wire::reject`.
+//! Owns the order of the questions: is it a peer's, is it ours (path, instance, slot), may this
+//! method, who asks, may they, is there something to give. Decides at once, without waiting, and
+//! answers with an [`Action`] that owns what it needs. The rules themselves live elsewhere: paths in
+//! `wire::ibm`, keys in `state::access`, statuses in `wire::reject`.
 //!
 //! Never a redirect, and never a refusal of events from a client that is known: what SDKs do with
 //! any answer but 202 costs more than the event.
@@ -29,7 +29,7 @@ use super::document::{Ask, Document};
 use super::driver::Driver;
 use super::log::{Cause, Untrusted};
 use super::proxy::{self, Call};
-use super::region;
+use super::region::serve;
 use super::spool;
 use super::stream::{Greeting, Opening};
 
@@ -53,6 +53,7 @@ pub enum Wanted {
     Token,
     Events { kind: ReportKind, compressed: bool },
     Admin(admin::Command),
+    Peer(serve::Command),
 }
 
 impl Wanted {
@@ -63,6 +64,7 @@ impl Wanted {
             Wanted::Events { .. } => limits.body_bytes_max,
             Wanted::Admin(admin::Command::Push(_)) => limits.push_bytes_max,
             Wanted::Admin(admin::Command::Reload) => limits.body_bytes_max,
+            Wanted::Peer(command) => command.bytes_max(limits),
         }
     }
 }
@@ -74,7 +76,7 @@ pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
         Door::AdminTcp | Door::AdminLocal => return admin::decide(connection, head),
         Door::Sdk | Door::Lobby => {}
     }
-    if let Some(action) = region::serve::decide(connection, head) {
+    if let Some(action) = serve::decide(connection, head) {
         return action;
     }
     let path = match head.target {
@@ -330,6 +332,11 @@ pub async fn with_body(connection: &Rc<Connection>, wanted: Wanted, body: Vec<u8
             // What is waited for is the disk, not the peer.
             connection.disarm();
             admin::run(driver, command, body).await
+        }
+        Wanted::Peer(command) => {
+            // What is waited for is the disk, another peer, or news.
+            connection.disarm();
+            serve::run(driver, command, body).await
         }
     }
 }

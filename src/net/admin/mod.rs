@@ -195,14 +195,14 @@ fn may_command(connection: &Connection, head: &Head<'_>) -> Result<(), Answer> {
 }
 
 /// What follows the scheme `Bearer`, which is written in any case.
-fn bearer(authorization: &str) -> Option<&str> {
+pub fn bearer(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     let is_bearer = scheme.eq_ignore_ascii_case("Bearer");
     is_bearer.then(|| token.trim_start_matches(' '))
 }
 
 /// Compares in constant time, over digests, so that lengths do not show either.
-fn is_same(left: &[u8], right: &[u8]) -> bool {
+pub fn is_same(left: &[u8], right: &[u8]) -> bool {
     let (left, right) = (digest(&SHA256, left), digest(&SHA256, right));
     left.as_ref().ct_eq(right.as_ref()).into()
 }

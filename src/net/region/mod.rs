@@ -52,7 +52,6 @@ pub struct Region {
     pub writes: write::Writes,
     pub asks: ask::Asks,
     pub forwards: forward::Forwards,
-    pub served: serve::Served,
     pub replicas: replica::Replicas,
     /// Rung whenever `serial` has risen.
     news: Bell,
@@ -85,7 +84,6 @@ impl Region {
             writes: write::Writes::default(),
             asks: ask::Asks::default(),
             forwards: forward::Forwards::default(),
-            served: serve::Served::default(),
             replicas: replica::Replicas::default(),
             news: Bell::default(),
             told_serial: Cell::new(0),
