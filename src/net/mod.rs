@@ -126,7 +126,8 @@ pub fn run(setup: Setup) -> Result<(), RunError> {
     let executor = Rc::new(LocalExecutor::new());
     let (disk, lane) = disk::Disk::new(&limits);
     executor.spawn(lane.run()).detach();
-    let driver = start::driver(loaded, limits, clock, (log, notify), disk, executor.clone());
+    let net = start::net(clock, limits, disk, &executor);
+    let driver = start::driver(loaded, net, (log, notify), executor.clone());
     let main = executor.spawn(async move {
         let running = driver.clone();
         let mut running = driver.task(async move { running.run().await });

@@ -35,15 +35,26 @@ use super::spool::{self, Place};
 use super::upstream::{Net, Resolver};
 use super::{RunError, listen, seed};
 
+/// What outgoing connections are made with.
+pub(super) fn net(clock: Clock, limits: Limits, disk: Disk, executor: &LocalExecutor<'_>) -> Net {
+    let (resolver, lane) = Resolver::new(&limits);
+    executor.spawn(lane.run()).detach();
+    let random_seed = random_seed(&clock);
+    Net::new(clock, limits, resolver, disk, random_seed)
+}
+
+fn random_seed(clock: &Clock) -> u64 {
+    clock.now().as_micros() ^ u64::from(std::process::id())
+}
+
 /// The relay of a configuration, before anything was read or asked.
 pub(super) fn driver(
     loaded: Loaded,
-    limits: Limits,
-    clock: Clock,
+    net: Net,
     (log, notify): (Log, Notify),
-    disk: Disk,
     executor: Rc<LocalExecutor<'static>>,
 ) -> Rc<Driver> {
+    let (clock, limits, disk) = (net.clock.clone(), net.limits.clone(), net.disk.clone());
     let form = TokenForm {
         key_id: iam::peek_key_id,
         is_signed_by: iam::verify,
@@ -52,19 +63,10 @@ pub(super) fn driver(
     let slots = loaded.config.slots.clone();
     let mut state = Relay::new(slots, watches_seed, form, &limits, clock.now());
     state.access.replace(loaded.keys.clone(), loaded.unreadable);
-    let random_seed = clock.now().as_micros() ^ u64::from(std::process::id());
+    let random_seed = random_seed(&clock);
     state.sessions = sessions(&loaded.config, &limits, random_seed);
     give_to_operator(&mut state, &loaded.config);
     state.destinations = Destinations::new(Rng::with_seed(random_seed), &limits);
-    let (resolver, lane) = Resolver::new(&limits);
-    executor.spawn(lane.run()).detach();
-    let net = Net::new(
-        clock.clone(),
-        limits.clone(),
-        resolver,
-        disk.clone(),
-        random_seed,
-    );
     let net = Rc::new(net);
     let follow = Follow::new(&loaded, &net);
     let reverse_proxy = loaded.config.reverse_proxy.clone();
@@ -111,8 +113,8 @@ pub(super) fn give_to_operator<P>(state: &mut Relay<P>, config: &Config) {
     }
 }
 
-/// Gets content as the configuration says, then listens.
-pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(), RunError> {
+/// Gets content as the configuration says.
+pub(super) async fn content(driver: &Rc<Driver>) -> Result<(), RunError> {
     let loaded = driver.loaded.borrow().clone();
     for warning in &loaded.config.warnings {
         driver.log.warn(format_args!("{warning}"));
@@ -135,6 +137,13 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     }
     deliver_events(driver).await;
     driver.state.borrow_mut().fanout.open();
+    Ok(())
+}
+
+/// Gets content, then listens.
+pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(), RunError> {
+    content(driver).await?;
+    let loaded = driver.loaded.borrow().clone();
     let (sdk, admin) = listeners(driver, inherited)?;
     for (listener, is_admin) in sdk
         .into_iter()
