@@ -1,9 +1,9 @@
 //! The sessions of all slots, under one clockwork.
 //!
-//! Owns a session for each slot that follows an upstream (none at all on an isolated site), and the
-//! one moment at which the first of them wants to be called again. Their order of work: tell, then
-//! take every [`Step`] out of [`Sessions::poll`] until it answers `None`, then wait for
-//! [`Sessions::poll_timeout`].
+//! Owns a session for each slot that follows an upstream or another region's writer (none at all on
+//! an isolated site), and the one moment at which the first of them wants to be called again. Their
+//! order of work: tell, then take every [`Step`] out of [`Sessions::poll`] until it answers `None`,
+//! then wait for [`Sessions::poll_timeout`].
 //!
 //! A relay turns for every client that comes or goes; sessions that were told nothing and have
 //! nothing due are not looked at then.
@@ -67,6 +67,17 @@ impl Sessions {
         }
     }
 
+    /// Slots that follow nobody so far.
+    pub fn vacant(slots: usize) -> Sessions {
+        Sessions {
+            sessions: std::iter::repeat_with(|| None).take(slots).collect(),
+            live: vec![false; slots],
+            next: slots,
+            timeout: None,
+            clocks: None,
+        }
+    }
+
     // Getters.
 
     /// The session of `slot`.
@@ -85,8 +96,17 @@ impl Sessions {
     ///
     /// Bounded by O(1).
     pub fn leave_out(&mut self, slot: SlotIndex) {
+        self.replace(slot, None);
+    }
+
+    /// The slot follows somebody else from now on, or nobody. Whatever the session before has
+    /// ordered is to be let go of without a word: the new one counts its ids from the start.
+    ///
+    /// Bounded by O(1).
+    pub fn replace(&mut self, slot: SlotIndex, session: Option<Session>) {
         if let Some(place) = self.sessions.get_mut(usize::from(slot.0)) {
-            *place = None;
+            *place = session;
+            self.next = 0;
         }
     }
 
@@ -138,18 +158,16 @@ impl Sessions {
         }
         while let Some(place) = self.sessions.get_mut(self.next) {
             let slot = SlotIndex(self.next as u16);
-            let Some(session) = place else {
-                self.next += 1;
-                continue;
-            };
-            // Orders first: a note is about what they came of.
-            if let Some(order) = session.poll_output(now) {
-                return Some((slot, Step::Do(order)));
+            if let Some(session) = place {
+                // Orders first: a note is about what they came of.
+                if let Some(order) = session.poll_output(now) {
+                    return Some((slot, Step::Do(order)));
+                }
+                if let Some(note) = session.poll_note() {
+                    return Some((slot, Step::Say(note)));
+                }
             }
-            if let Some(note) = session.poll_note() {
-                return Some((slot, Step::Say(note)));
-            }
-            let is_live = session.is_live();
+            let is_live = place.as_ref().is_some_and(Session::is_live);
             if self.live[self.next] != is_live {
                 self.live[self.next] = is_live;
                 return Some((slot, Step::Live(is_live)));
@@ -222,6 +240,50 @@ mod tests {
             sessions.leave_out(SlotIndex(slot));
         }
         assert!(sessions.is_empty());
+    }
+
+    /// Lets every dial and fetch succeed; all that was asked for and said until nothing was.
+    fn open(sessions: &mut Sessions) -> Vec<(u16, Step)> {
+        let mut all = Vec::new();
+        while let Some((slot, step)) = sessions.poll(START) {
+            all.push((slot.0, step));
+            let Step::Do(order) = step else { continue };
+            sessions.tell(slot, |session| match order {
+                Order::Dial { id, .. } => session.handle_open(id, START),
+                Order::Fetch { id, .. } => session.handle_fetched(id, Ok(()), START),
+                Order::Hangup { .. } | Order::Ping { .. } | Order::Abandon { .. } => {}
+            });
+        }
+        all
+    }
+
+    #[test]
+    fn a_slot_that_follows_somebody_else_begins_anew_and_is_not_live_meanwhile() {
+        let limits = &Limits::PRODUCTION;
+        let setting = Setting {
+            has_backup: false,
+            probe_interval: limits.probe_interval,
+            stagger: Duration::ZERO,
+        };
+        let session = || {
+            let mut session = Session::new(setting, limits, 1);
+            session.start(START);
+            Some(session)
+        };
+        let mut sessions = Sessions::vacant(2);
+        assert!(sessions.is_empty() && steps(&mut sessions, START).is_empty());
+        sessions.replace(SlotIndex(1), session());
+        let is_live = (1, Step::Live(true));
+        assert!(open(&mut sessions).contains(&is_live));
+        sessions.replace(SlotIndex(1), session());
+        let replaced = steps(&mut sessions, START);
+        assert_eq!(dials(&replaced), [1]);
+        assert!(replaced.contains(&(1, Step::Live(false))), "{replaced:?}");
+        sessions.replace(SlotIndex(1), session());
+        assert!(open(&mut sessions).contains(&is_live));
+        sessions.leave_out(SlotIndex(1));
+        assert_eq!(steps(&mut sessions, START), [(1, Step::Live(false))]);
+        assert_eq!(sessions.poll_timeout(), None);
     }
 
     #[test]

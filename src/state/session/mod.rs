@@ -160,6 +160,11 @@ impl Session {
         }
     }
 
+    /// Something besides the socket says that there is news at the primary. Bounded by O(1).
+    pub fn handle_news(&mut self, now: Instant) {
+        self.lane.want(now);
+    }
+
     /// This dial failed, or its socket came to an end. Bounded by O(1).
     pub fn handle_loss(&mut self, id: DialId, loss: Loss, now: Instant) {
         if let Some(role) = self.role_of(id) {
