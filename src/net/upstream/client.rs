@@ -1,7 +1,8 @@
 //! An upstream as the rest of the relay sees it: a document, a change socket, a place for reports.
 //!
 //! Owns the service's paths as the relay asks for them, and the credential on each: the relay's own
-//! token. [`Upstream`] is one of the two; [`Net`] is what both share to reach anything at all.
+//! token, or the key that the nodes of a region share. [`Upstream`] is one of the two, or the
+//! writer of another region; [`Net`] is what they share to reach anything at all.
 //!
 //! A 401 makes one more attempt with another token, if the one that was refused is not fresh. No
 //! other failure is tried again here: when to do so is the session's to say.
@@ -122,7 +123,14 @@ impl Net {
 pub struct Upstream {
     way: Way,
     guid: Id,
-    tokens: Tokens,
+    credential: Credential,
+}
+
+/// What a request shows.
+enum Credential {
+    Tokens(Tokens),
+    /// This very key, which no IAM has to be asked about.
+    Key(Rc<str>),
 }
 
 /// A document, as it came.
@@ -150,9 +158,19 @@ impl Upstream {
         let iam_url = config.iam_url.clone();
         let iam_url = iam_url.unwrap_or_else(|| iam_of(&config.url));
         Upstream {
-            tokens: Tokens::new(way(iam_url), api_key),
+            credential: Credential::Tokens(Tokens::new(way(iam_url), api_key)),
             way: way(config.url.clone()),
             guid: config.guid.clone(),
+        }
+    }
+
+    /// Another node of this relay's cluster, which takes `key` for all that is asked of it. A key
+    /// that cannot stand in a header makes every request fail.
+    pub fn peer(way: Way, guid: Id, key: &Secret) -> Upstream {
+        Upstream {
+            credential: Credential::Key(String::from_utf8_lossy(key.bytes()).into()),
+            way,
+            guid,
         }
     }
 
@@ -166,20 +184,27 @@ impl Upstream {
         &self.guid
     }
 
-    /// The credential that it is asked with.
-    pub fn tokens(&self) -> &Tokens {
-        &self.tokens
+    /// The tokens that it is asked with; a peer is asked with none.
+    pub fn tokens(&self) -> Option<&Tokens> {
+        match &self.credential {
+            Credential::Tokens(tokens) => Some(tokens),
+            Credential::Key(_) => None,
+        }
     }
 
     /// Takes an API key that was read again, from now on. With another one, tokens that were had by
     /// the old one are forgotten; where the same was refused, IAM is asked again.
     pub fn replace_key(&self, api_key: Option<Secret>, net: &Net) {
-        self.tokens.replace_key(api_key, net);
+        if let Some(tokens) = self.tokens() {
+            tokens.replace_key(api_key, net);
+        }
     }
 
     /// The time of day was set: what failed for its sake is tried again by whoever asks next.
     pub fn handle_clock_step(&self, net: &Net) {
-        self.tokens.handle_clock_step(net);
+        if let Some(tokens) = self.tokens() {
+            tokens.handle_clock_step(net);
+        }
     }
 
     /// The document of `slot`. Bounded by `upstream_total_timeout` twice (token and document), and
@@ -257,16 +282,20 @@ impl Upstream {
         .map(drop)
     }
 
-    /// Does `attempt` with a token; once more with another, where the first was refused.
+    /// Does `attempt` with the credential; once more with another token, where one was refused.
     async fn authorized<T>(
         &self,
         net: &Net,
         attempt: impl AsyncFn(&str) -> Result<T, UpstreamError>,
     ) -> Result<T, UpstreamError> {
-        let token = self.tokens.current(net).await?;
+        let tokens = match &self.credential {
+            Credential::Tokens(tokens) => tokens,
+            Credential::Key(key) => return Box::pin(attempt(key)).await,
+        };
+        let token = tokens.current(net).await?;
         match Box::pin(attempt(&token)).await {
-            Err(error) if is_unauthorized(&error) && self.tokens.handle_refused(&token, net) => {
-                let token = self.tokens.current(net).await?;
+            Err(error) if is_unauthorized(&error) && tokens.handle_refused(&token, net) => {
+                let token = tokens.current(net).await?;
                 Box::pin(attempt(&token)).await
             }
             outcome => outcome,
