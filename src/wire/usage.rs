@@ -14,8 +14,8 @@
 use super::DecodeError;
 use super::json::{compact, slice};
 use crate::limits::Limits;
-use crate::model::Id;
 use crate::model::report::{Entry, Latest, Moment, ReportKind, Sum};
+use crate::model::{Id, SlotKey};
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
@@ -143,6 +143,24 @@ pub fn body(envelope: &str, entries: &[Entry]) -> String {
     }
     text.push_str("]}");
     text
+}
+
+/// The slot that a report is about, where it names one once.
+///
+/// Bounded by the length of `body`.
+pub fn slot(body: &[u8]) -> Option<SlotKey> {
+    let text = std::str::from_utf8(body).ok()?;
+    let (mut collection, mut environment) = (Single::Missing, Single::Missing);
+    slice::each_member(text, |key, piece| match key.as_ref() {
+        "collection_id" => collection.put(piece),
+        "environment_id" => environment.put(piece),
+        _ => {}
+    })?;
+    let id = |single: Single<'_>| Id::new(&single.piece().and_then(slice::string)?);
+    Some(SlotKey {
+        collection: id(collection)?,
+        environment: id(environment)?,
+    })
 }
 
 /// What an entry takes in a body, at most.
