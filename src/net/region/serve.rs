@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use crate::limits::Limits;
 use crate::model::SlotIndex;
-use crate::model::region::{Head as Stored, Outcome, Subject};
+use crate::model::region::{Outcome, Subject};
 use crate::net::admin;
 use crate::net::clock::Alarm;
 use crate::net::connection::{Connection, Door};
@@ -148,17 +148,15 @@ fn state_of(driver: &Driver) -> Answer {
 fn show(driver: &Driver, region: &Region, slot: SlotIndex) -> Answer {
     let state = driver.state.borrow();
     let found = state.slots.of(slot);
-    let Some((slot, held, revision)) =
-        found.and_then(|slot| Some((slot, slot.held.as_ref()?, slot.revision()?)))
-    else {
-        return Answer::text(404, "this slot has no content yet\n");
+    let Some((slot, held)) = found.and_then(|slot| Some((slot, slot.held.as_ref()?))) else {
+        return Answer::new(204);
     };
     let subject = region.subject(&Subject::Slot(slot.key.clone()));
     let head = subject.and_then(|subject| region.routing.borrow().head(subject));
-    let is_it = |head: &Stored| head.revision == revision && head.digest == held.snapshot.digest;
-    match head.filter(is_it) {
+    // Not by the revision: a term that was entered without a seal has one of its own.
+    match head.filter(|head| head.digest == held.snapshot.digest) {
         Some(head) => Answer::json(200, held.snapshot.json.to_vec())
-            .with("etag", etag(revision))
+            .with("etag", etag(head.revision))
             .with(peer::PARENT, head.parent.to_string())
             .with("cache-control", "no-store"),
         // What is being kept at this moment is shown when it counts.
