@@ -2,7 +2,9 @@
 //!
 //! Owns one task for each socket that is open or being opened, one for each fetch, and the last
 //! problem with each upstream, for people. When to do what is decided in `state::session`; how it
-//! is said on the wire, in `upstream`; what becomes of a document, in `state::slots`.
+//! is said on the wire, in `upstream`; what becomes of a document, in `state::slots`. Slots for
+//! which another region is primary follow its writer in the same way: whom, and what becomes of
+//! what it has, is `region::replica`'s to say.
 //!
 //! Never: a borrow of state across a wait; a word to clients, which happens by `Driver::publish`
 //! alone, and only for a change of content.
@@ -35,21 +37,32 @@ use super::upstream::{Net, Upstream};
 
 pub use first::{Missing, first_documents};
 use link::Link;
+pub(super) use offer::read;
 pub use report::report;
 pub(super) use told::problem;
 
-/// The upstreams of a relay, and what goes on with them.
+/// Whom a relay follows, and what goes on with them.
 pub struct Follow {
     pub net: Rc<Net>,
-    primary: Rc<Upstream>,
-    backup: Option<Rc<Upstream>>,
-    /// What is followed until the next start, whatever is configured by then.
-    configured: Upstreams,
+    /// Nobody, where all that is followed is another region.
+    own: Option<Own>,
+    /// Of slots for which another node is primary, that node.
+    writers: RefCell<HashMap<SlotIndex, Rc<Upstream>>>,
     links: RefCell<HashMap<(SlotIndex, DialId), Link>>,
     fetches: RefCell<HashMap<(SlotIndex, FetchId), Task<()>>>,
     /// Documents on their way from each upstream: one that hangs does not hold up the other.
     places: [Semaphore; 2],
+    /// The same from writers.
+    writers_places: Semaphore,
     problems: RefCell<HashMap<(SlotIndex, Role), Trouble>>,
+}
+
+/// The upstreams that the configuration names.
+struct Own {
+    primary: Rc<Upstream>,
+    backup: Option<Rc<Upstream>>,
+    /// What is followed until the next start, whatever is configured by then.
+    configured: Upstreams,
 }
 
 /// The last thing that went wrong with an upstream, for one slot.
@@ -61,20 +74,21 @@ pub struct Trouble {
 }
 
 impl Follow {
-    /// The upstreams of a configuration, if it names any. Nothing is asked of them yet.
+    /// Whom a configuration gives to follow, if it names anybody. Nothing is asked of them yet.
     pub fn new(loaded: &Loaded, net: &Rc<Net>) -> Option<Follow> {
-        let upstreams = loaded.upstreams.as_ref()?;
-        let configured = loaded.config.upstream.clone()?;
-        let backup = upstreams.backup.as_ref();
-        let places = Role::ALL.map(|_| Semaphore::new(net.limits.fetches_max));
+        let own = own(loaded);
+        if own.is_none() && loaded.config.region.is_none() {
+            return None;
+        }
+        let places = || Semaphore::new(net.limits.fetches_max);
         Some(Follow {
             net: net.clone(),
-            primary: Rc::new(upstream(&upstreams.primary)),
-            backup: backup.map(upstream).map(Rc::new),
-            configured,
+            own,
+            writers: RefCell::default(),
             links: RefCell::default(),
             fetches: RefCell::default(),
-            places,
+            places: Role::ALL.map(|_| places()),
+            writers_places: places(),
             problems: RefCell::default(),
         })
     }
@@ -83,32 +97,60 @@ impl Follow {
     /// upstream beside which it stands: where that is not the one that is followed, which only a
     /// restart changes, its key goes nowhere.
     fn replace_keys(&self, loaded: &Loaded) {
+        let Some(own) = &self.own else { return };
         for role in Role::ALL {
             let read = loaded.upstreams.as_ref();
             let read = read.and_then(|upstreams| upstreams.of(role));
-            if let (Some(read), Some(followed)) = (read, self.configured.of(role))
+            if let (Some(read), Some(followed)) = (read, own.configured.of(role))
                 && read.config.is_same_but_key(followed)
             {
-                let upstream = self.upstream(role);
+                let upstream = own.of(role);
                 upstream.replace_key(read.api_key.clone(), &self.net);
             }
         }
     }
 
-    /// The upstream in this role; the primary where there is no other.
-    pub fn upstream(&self, role: Role) -> &Rc<Upstream> {
-        match (role, &self.backup) {
-            (Role::Backup, Some(backup)) => backup,
-            _ => &self.primary,
+    /// Whom `slot` follows in this role: the writer of its region where it has one, else the
+    /// upstream; the primary where there is no other.
+    pub fn upstream(&self, slot: SlotIndex, role: Role) -> Option<Rc<Upstream>> {
+        self.writer(slot).or_else(|| self.own(role).cloned())
+    }
+
+    /// The node that is primary for `slot`, where that is another one.
+    pub fn writer(&self, slot: SlotIndex) -> Option<Rc<Upstream>> {
+        self.writers.borrow().get(&slot).cloned()
+    }
+
+    /// The configured upstream in this role; the primary where there is no other.
+    pub fn own(&self, role: Role) -> Option<&Rc<Upstream>> {
+        self.own.as_ref().map(|own| own.of(role))
+    }
+
+    /// The configured upstreams that there are.
+    pub fn roles(&self) -> &'static [Role] {
+        match &self.own {
+            None => &[],
+            Some(Own { backup: None, .. }) => &[Role::Primary],
+            Some(Own { .. }) => &Role::ALL,
         }
     }
 
-    /// Whom there is to follow.
-    pub fn roles(&self) -> &'static [Role] {
-        match self.backup {
-            Some(_) => &Role::ALL,
-            None => &[Role::Primary],
+    /// From now on `slot` follows this node, or nobody. What its session has ordered so far is let
+    /// go of: the next one knows nothing of it.
+    pub fn follow_writer(&self, slot: SlotIndex, writer: Option<Rc<Upstream>>) {
+        let is_of = |(owner, _): &(SlotIndex, DialId)| *owner == slot;
+        let mut links = self.links.borrow_mut();
+        for (_, link) in links.extract_if(|key, _| is_of(key)) {
+            link.end();
         }
+        self.fetches
+            .borrow_mut()
+            .retain(|(owner, _), _| *owner != slot);
+        self.clear_trouble(slot, Role::Primary);
+        match writer {
+            Some(writer) => self.writers.borrow_mut().insert(slot, writer),
+            None => self.writers.borrow_mut().remove(&slot),
+        };
     }
 
     /// What last went wrong with `role` for `slot`, if nothing has gone right since.
@@ -137,8 +179,26 @@ impl Follow {
     }
 }
 
-fn upstream(loaded: &LoadedUpstream) -> Upstream {
-    Upstream::new(&loaded.config, loaded.api_key.clone())
+impl Own {
+    fn of(&self, role: Role) -> &Rc<Upstream> {
+        match (role, &self.backup) {
+            (Role::Backup, Some(backup)) => backup,
+            _ => &self.primary,
+        }
+    }
+}
+
+fn own(loaded: &Loaded) -> Option<Own> {
+    let upstreams = loaded.upstreams.as_ref()?;
+    Some(Own {
+        primary: upstream(&upstreams.primary),
+        backup: upstreams.backup.as_ref().map(upstream),
+        configured: loaded.config.upstream.clone()?,
+    })
+}
+
+fn upstream(loaded: &LoadedUpstream) -> Rc<Upstream> {
+    Rc::new(Upstream::new(&loaded.config, loaded.api_key.clone()))
 }
 
 /// Tells the session of `slot` what happened.
@@ -150,7 +210,7 @@ fn tell(driver: &Driver, slot: SlotIndex, what: impl FnOnce(&mut Session, Instan
     driver.wake();
 }
 
-fn slot_key(driver: &Driver, slot: SlotIndex) -> Option<SlotKey> {
+pub(super) fn slot_key(driver: &Driver, slot: SlotIndex) -> Option<SlotKey> {
     let state = driver.state.borrow();
     state.slots.of(slot).map(|slot| slot.key.clone())
 }
@@ -206,8 +266,8 @@ pub fn compare_clocks(driver: &Driver) {
     let is_step = driver.state.borrow_mut().sessions.handle_clocks(wall, now);
     if is_step {
         if let Some(follow) = &driver.follow {
-            for role in Role::ALL {
-                follow.upstream(role).handle_clock_step(&follow.net);
+            for upstream in Role::ALL.into_iter().filter_map(|role| follow.own(role)) {
+                upstream.handle_clock_step(&follow.net);
             }
         }
         driver

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use smol::lock::Semaphore;
 
 use crate::limits::Limits;
-use crate::model::{Digest, Past, Revision, SlotIndex, SlotKey, Snapshot, Source};
+use crate::model::{Digest, Past, Revision, Role, SlotIndex, SlotKey, Snapshot, Source};
 use crate::wire::http::response::Answer;
 use crate::wire::http::{Head, Method};
 use crate::wire::keep::Record;
@@ -98,7 +98,8 @@ fn push(driver: &Driver, slot: SlotIndex, head: &Head<'_>) -> Result<Push, Refus
 fn other_owner(driver: &Driver, slot: SlotIndex) -> Option<Owner> {
     let state = driver.state.borrow();
     let is_operators = state.slots.of(slot).is_some_and(|slot| slot.is_operators());
-    let owner = match driver.follow {
+    let follow = driver.follow.as_ref();
+    let owner = match follow.and_then(|follow| follow.own(Role::Primary)) {
         Some(_) => Owner::Upstream,
         None => Owner::Seed,
     };

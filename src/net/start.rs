@@ -90,7 +90,11 @@ pub(super) fn driver(
 
 fn sessions(config: &Config, limits: &Limits, random_seed: u64) -> Sessions {
     let Some(upstreams) = &config.upstream else {
-        return Sessions::default();
+        // Whom a slot follows in another region is in the state record.
+        return match config.region {
+            Some(_) => Sessions::vacant(config.slots.len()),
+            None => Sessions::default(),
+        };
     };
     let has_backup = upstreams.backup.is_some();
     let interval = upstreams.retry_primary;
@@ -103,7 +107,7 @@ fn sessions(config: &Config, limits: &Limits, random_seed: u64) -> Sessions {
     )
 }
 
-/// Slots that are pushed to follow no upstream.
+/// Slots that are pushed to follow no upstream; with a region, they follow its writer.
 pub(super) fn give_to_operator<P>(state: &mut Relay<P>, config: &Config) {
     for (index, slot) in (0..).map(SlotIndex).zip(&config.slots) {
         if config.operator_slots.contains(slot) {
@@ -165,7 +169,7 @@ pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(
     Ok(())
 }
 
-/// Where there is an upstream, reports are for it, and wait in the state folder.
+/// Where there is an upstream or a region, reports are for it, and wait in the state folder.
 async fn deliver_events(driver: &Rc<Driver>) {
     if driver.follow.is_none() {
         return;

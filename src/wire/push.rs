@@ -36,6 +36,12 @@ pub fn etag(revision: Revision) -> String {
     format!("\"{revision}\"")
 }
 
+/// The revision that an entity tag of ours stands for.
+pub fn revision(etag: &str) -> Option<Revision> {
+    let inner = etag.strip_prefix('"')?.strip_suffix('"')?;
+    Revision::parse(inner)
+}
+
 impl Conditions {
     /// Reads the values of the two fields. Bounded by their lengths.
     ///

@@ -93,7 +93,7 @@ fn causes(driver: &Driver, slot: SlotIndex) -> String {
         return String::new();
     };
     let cause = |role| {
-        let upstream = follow.configured.of(role)?;
+        let upstream = follow.own.as_ref()?.configured.of(role)?;
         let text = match follow.trouble(slot, role) {
             Some(trouble) => trouble.text,
             None => format!("{}: no answer in that time", upstream.url),

@@ -119,7 +119,7 @@ async fn connect(
     wishes: &Wishes,
 ) -> Option<(Loss, String)> {
     let key = super::slot_key(driver, slot)?;
-    let upstream = follow.upstream(role);
+    let upstream = follow.upstream(slot, role)?;
     let mut socket = match upstream.subscribe(&follow.net, &key).await {
         Ok(socket) => Box::new(socket),
         Err(error) => return Some((error.loss(), error.to_string())),

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use crate::limits::Limits;
 use crate::model::{Role, SlotIndex, SlotKey, Snapshot};
 use crate::net::driver::Driver;
+use crate::net::region::replica;
 use crate::net::seed::{note_adoption, packed, refuse};
 use crate::state::session::{FetchId, Loss};
 use crate::state::slots::Adoption;
@@ -24,7 +25,13 @@ use super::Follow;
 /// Fetches the document of `slot` from `role`, offers it, and tells the session.
 pub(super) async fn fetch(driver: Rc<Driver>, slot: SlotIndex, id: FetchId, role: Role) {
     let Some(follow) = &driver.follow else { return };
-    let outcome = try_fetch(&driver, follow, slot, role).await;
+    let outcome = match follow.writer(slot) {
+        Some(_) => {
+            let _place = follow.writers_places.acquire().await;
+            replica::fetch(&driver, slot).await
+        }
+        None => try_fetch(&driver, follow, slot, role).await,
+    };
     let task = follow.fetches.borrow_mut().remove(&(slot, id));
     if let Some(task) = task {
         // It is this very task.
@@ -58,7 +65,9 @@ async fn try_fetch(
     let Some(key) = super::slot_key(driver, slot) else {
         return Ok(());
     };
-    let upstream = follow.upstream(role);
+    let Some(upstream) = follow.own(role) else {
+        return Ok(());
+    };
     let unusable = |problem: String| {
         refuse(driver, slot, role.as_str(), &problem);
         (
@@ -100,7 +109,7 @@ fn note_stale(driver: &Driver, index: SlotIndex) {
 }
 
 /// Judges the document; the inner error is what is wrong with it.
-async fn read(
+pub(in crate::net) async fn read(
     driver: &Rc<Driver>,
     key: SlotKey,
     bytes: Vec<u8>,

@@ -34,7 +34,8 @@ pub(in crate::net) fn problem(
             | Loss::Unusable
             | Loss::ClockNotSet => return None,
         };
-        let text = format!("{}: {reason}", follow.upstream(role).endpoint());
+        let upstream = follow.upstream(slot, role)?;
+        let text = format!("{}: {reason}", upstream.endpoint());
         Some(Trouble { text, since })
     });
     told.or(own)
@@ -45,29 +46,43 @@ pub(super) fn log(driver: &Driver, follow: &Follow, slot: SlotIndex, note: Note)
     let Some(key) = super::slot_key(driver, slot) else {
         return;
     };
+    let at = |role| {
+        let upstream = follow.upstream(slot, role);
+        upstream.map_or_else(String::new, |upstream| upstream.endpoint().to_string())
+    };
     let cause = |role| match problem(driver, follow, slot, role) {
         Some(trouble) => trouble.text,
-        None => format!("{}: it was given up", follow.upstream(role).endpoint()),
+        None => format!("{}: it was given up", at(role)),
+    };
+    let is_writer = follow.writer(slot).is_some();
+    let name = |role: Role| match is_writer {
+        true => "writer of the primary region",
+        false => role.as_str(),
     };
     let log = &driver.log;
     match note {
         Note::OnPrimary => log.note(format_args!(
-            "slot {key} follows the primary, {}",
-            follow.upstream(Role::Primary).endpoint()
+            "slot {key} follows the {}, {}",
+            name(Role::Primary),
+            at(Role::Primary)
         )),
         Note::OnBackup(_) => log.warn(format_args!(
             "slot {key} follows the backup, {}; primary: {}",
-            follow.upstream(Role::Backup).endpoint(),
+            at(Role::Backup),
             cause(Role::Primary)
         )),
         Note::AllDown(_) => log.error(format_args!(
-            "slot {key} follows no upstream, what it serves stays; {}",
+            "slot {key} follows {}, what it serves stays; {}",
+            match is_writer {
+                true => "no other node",
+                false => "no upstream",
+            },
             cause(Role::Primary)
         )),
         Note::Denied(role) => log.error(format_args!(
             "slot {key}: the {} refuses the relay's key or does not know the slot, it is asked \
              rarely from now on; {}",
-            role.as_str(),
+            name(role),
             cause(role)
         )),
     }

@@ -27,7 +27,7 @@ use crate::wire::region::target::{Question, Target};
 
 use super::peer::{self, Answered, Bounds};
 use super::record::{self, Origin};
-use super::tell;
+use super::{replica, tell};
 
 /// The questions that are under way, and what came of the last ones.
 #[derive(Default)]
@@ -47,10 +47,13 @@ pub fn ask(driver: &Rc<Driver>, ask: Ask) {
             Some(node) => question(&asking, &node, &ask).await,
             None => None,
         };
-        tell(&asking, |routing, now| match status {
-            Some(status) => routing.handle_status(ask.id, &status, now),
+        tell(&asking, |routing, now| match &status {
+            Some(status) => routing.handle_status(ask.id, status, now),
             None => routing.handle_ask_failed(ask.id, now),
         });
+        if let Some(status) = status {
+            replica::handle_status(&asking, &status);
+        }
     });
 }
 

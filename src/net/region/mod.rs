@@ -176,8 +176,9 @@ pub fn drain(driver: &Rc<Driver>) {
     let serial = region.routing.borrow().serial();
     if region.told_serial.replace(serial) != serial {
         region.news.ring();
-        replica::retarget(driver);
     }
+    // A term that begins while its seal is awaited is no news to peers.
+    replica::retarget(driver);
 }
 
 fn obey(driver: &Rc<Driver>, region: &Region, order: Order) {

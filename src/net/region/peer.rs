@@ -114,7 +114,7 @@ pub async fn ask(
 }
 
 /// Where a node is, and what it is shown there.
-fn reach(driver: &Driver, node: &Node) -> Result<(Way, Secret), UpstreamError> {
+pub(super) fn reach(driver: &Driver, node: &Node) -> Result<(Way, Secret), UpstreamError> {
     let refuse = |problem| UpstreamError::new(node.name.as_str(), problem);
     let endpoint =
         Endpoint::parse(&node.url).map_err(|_| refuse(Problem::Unsendable("URL in the record")))?;

@@ -319,10 +319,12 @@ impl Routing {
     }
 
     /// Whom this node follows for a slot: the writer of the term in force, unless that is itself.
+    /// Bounded by O(1): it is asked for with every turn of the loop.
     pub fn followed(&self, index: SubjectIndex) -> Option<NodeIndex> {
         let outlook = self.part(index).and_then(Part::outlook)?;
         let writer = outlook.term.seat.writer;
-        (self.me() != Some(writer)).then_some(writer)
+        let node = self.record.as_ref()?.node(writer)?;
+        (node.name != self.name).then_some(writer)
     }
 
     /// What to do with a head that a peer has. Whoever is told to adopt it answers with

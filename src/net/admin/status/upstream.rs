@@ -17,12 +17,13 @@ use crate::wire::status::{Following, Link, LinkPhase, NextDial, Token, Upstream}
 pub(super) fn upstreams(driver: &Driver) -> Option<Vec<Upstream>> {
     let follow = driver.follow.as_ref()?;
     let roles = follow.roles().iter();
-    Some(roles.map(|role| upstream(follow, *role)).collect())
+    let upstreams: Option<Vec<Upstream>> = roles.map(|role| upstream(follow, *role)).collect();
+    upstreams.filter(|upstreams| !upstreams.is_empty())
 }
 
-fn upstream(follow: &Follow, role: Role) -> Upstream {
-    let upstream = follow.upstream(role);
-    let tokens = upstream.tokens();
+fn upstream(follow: &Follow, role: Role) -> Option<Upstream> {
+    let upstream = follow.own(role)?;
+    let tokens = upstream.tokens()?;
     let (token, token_problem) = match tokens.standing(&follow.net) {
         Standing::NotAsked => (Token::None, None),
         Standing::Valid => (Token::Valid, None),
@@ -34,22 +35,25 @@ fn upstream(follow: &Follow, role: Role) -> Upstream {
             false => (Token::None, Some(problem)),
         },
     };
-    Upstream {
+    Some(Upstream {
         role,
         url: upstream.endpoint().to_string(),
         guid: upstream.guid().to_string(),
         key_readable: tokens.has_key(),
         token,
         token_problem,
-    }
+    })
 }
 
-/// How far `slot` is; `None` on an isolated site.
+/// How far `slot` is; `None` where it follows nobody.
 pub(super) fn following(driver: &Driver, slot: SlotIndex, now: Instant) -> Option<Following> {
     let follow = driver.follow.as_ref()?;
     let state = driver.state.borrow();
     let session = state.sessions.of(slot)?;
-    let roles = follow.roles().iter();
+    let roles = match follow.writer(slot) {
+        Some(_) => &[Role::Primary],
+        None => follow.roles(),
+    };
     let next_dial = session.next_dial_at().map(|(role, at)| NextDial {
         role,
         in_s: at.since(now).as_secs(),
@@ -61,6 +65,7 @@ pub(super) fn following(driver: &Driver, slot: SlotIndex, now: Instant) -> Optio
         fetched_s: session.fetched().map(|at| now.since(at).as_secs()),
         next_dial,
         links: roles
+            .iter()
             .map(|role| link(driver, follow, session, slot, *role, now))
             .collect(),
     })
