@@ -87,10 +87,11 @@ impl Reader<'_> {
         let (slots, operator_slots) = self.slots(&mut root, may_be_none, keeps);
         let guid = instance.as_ref().map(|instance| &instance.guid);
         let upstream = upstream.map(|place| self.upstreams(place, guid));
-        let events = root.take("events");
-        let events = self.events(events, has_upstream);
-        let is_routed = !operator_slots.is_empty();
         let region = root.take("region");
+        let events = root.take("events");
+        // Without an upstream, reports are for the writers of other regions.
+        let events = self.events(events, has_upstream || region.is_some());
+        let is_routed = !operator_slots.is_empty();
         let region = region.and_then(|place| self.region(place, keeps, is_routed));
         let client_keys = self.client_keys(&mut root, &slots);
         let configured = root

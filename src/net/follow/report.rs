@@ -4,22 +4,34 @@
 //!
 //! Always to the primary, whoever is followed: a backup stands in for the source of documents, and
 //! what was counted at its instance would be missing where people look for it. It waits.
+//!
+//! A relay without an upstream of its own, but with a place in a region, hands reports to the node
+//! that is primary for their slot. While that is itself, or nobody, they wait: another node may have
+//! an upstream.
 
 use std::rc::Rc;
 
 use crate::model::Role;
 use crate::model::report::ReportKind;
 use crate::net::driver::Driver;
+use crate::net::region::replica;
 use crate::net::upstream::UpstreamError;
 use crate::net::upstream::error::Problem;
 use crate::state::spool::Outcome;
+use crate::wire::usage;
 
 /// Posts a batch.
 pub async fn report(driver: &Rc<Driver>, kind: ReportKind, body: Vec<u8>) -> Outcome {
     let Some(follow) = &driver.follow else {
         return Outcome::Later(None);
     };
-    let upstream = follow.upstream(Role::Primary).clone();
+    let upstream = match follow.own(Role::Primary) {
+        Some(primary) => Some(primary.clone()),
+        None => replica::collector(driver, usage::slot(&body).as_ref()),
+    };
+    let Some(upstream) = upstream else {
+        return Outcome::Later(None);
+    };
     match upstream.report(&follow.net, kind, body).await {
         Ok(()) => Outcome::Delivered,
         Err(error) => outcome(&error),
