@@ -14,12 +14,15 @@ use crate::config::{
     ClientKey, Config, ConfigError, Environment, RecordTrust, Secret, SecretSource, UpstreamConfig,
 };
 use crate::limits::Limits;
-use crate::model::{Role, SlotIndex, SlotKey};
+use crate::model::{Id, Role, SlotIndex, SlotKey};
 use crate::state::access::{AllowedSlots, LoadedKey};
 use crate::wire::region::Signer;
 
 use super::disk;
 use super::tls::{self, ServerTls};
+
+/// What the peers of a region are called among those who have keys.
+const PEERS: &str = "region.peers";
 
 /// Where the configuration was read from, to read it again.
 #[derive(Clone, Debug)]
@@ -151,6 +154,19 @@ pub fn load(origin: Origin, limits: &Limits) -> Result<Loaded, LoadError> {
 }
 
 impl Loaded {
+    /// Who may have documents and hand over reports: the client keys, and the peers of a region,
+    /// which follow this relay as they would the service.
+    pub fn keys_in_use(&self) -> Vec<LoadedKey> {
+        let region = self.region.as_ref();
+        let peer_key = region.and_then(|region| region.peer_key.as_ref());
+        let peers = peer_key.zip(Id::new(PEERS)).map(|(key, id)| LoadedKey {
+            id,
+            secret: key.bytes().into(),
+            slots: AllowedSlots::All,
+        });
+        self.keys.iter().cloned().chain(peers).collect()
+    }
+
     /// Takes the slots of the running relay in the place of its own, which take effect at the next
     /// start; what keys may use is worked out anew.
     pub fn keep_slots(&mut self, running: &Config) {

@@ -126,7 +126,7 @@ fn apply(driver: &Rc<Driver>, mut loaded: Loaded) -> Vec<String> {
     let now = driver.clock.now();
     loaded.keep_slots(&old.config);
     let mut state = driver.state.borrow_mut();
-    let gone = state.access.replace(loaded.keys.clone(), loaded.unreadable);
+    let gone = state.access.replace(loaded.keys_in_use(), loaded.unreadable);
     // A key that is gone may use no slot.
     state.close_not_allowed(CLOSE_KEY_REMOVED);
     state.watch_seed(loaded.config.seed.is_some(), now);

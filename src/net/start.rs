@@ -62,7 +62,7 @@ pub(super) fn driver(
     let watches_seed = loaded.config.seed.is_some();
     let slots = loaded.config.slots.clone();
     let mut state = Relay::new(slots, watches_seed, form, &limits, clock.now());
-    state.access.replace(loaded.keys.clone(), loaded.unreadable);
+    state.access.replace(loaded.keys_in_use(), loaded.unreadable);
     let random_seed = random_seed(&clock);
     state.sessions = sessions(&loaded.config, &limits, random_seed);
     give_to_operator(&mut state, &loaded.config);
