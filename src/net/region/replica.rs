@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use crate::config::Secret;
 use crate::model::region::{Head, Node, NodeIndex, Record, Status};
-use crate::model::{Revision, SlotIndex, SlotKey, Snapshot, Source};
+use crate::model::{Id, Revision, SlotIndex, SlotKey, Snapshot, Source};
 use crate::net::driver::Driver;
 use crate::net::follow::{self, Follow};
 use crate::net::load::Loaded;
@@ -179,6 +179,15 @@ pub fn handle_status(driver: &Driver, status: &Status) {
 fn revision(region: &Region, subject: SubjectIndex) -> Revision {
     let head = region.routing.borrow().head(subject);
     head.map(|head| head.revision).unwrap_or_default()
+}
+
+/// The name of the node that `slot` follows, if it follows one.
+pub fn writer_of(driver: &Driver, slot: SlotIndex) -> Option<Id> {
+    let region = driver.region.as_ref()?;
+    let followed = region.replicas.followed.borrow();
+    followed
+        .get(&slot)
+        .map(|followed| followed.node.name.clone())
 }
 
 /// Whom the reports about `slot` are for on a node without an upstream of its own: the writer of

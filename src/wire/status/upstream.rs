@@ -41,6 +41,10 @@ pub enum Token {
 /// How far a slot is with the upstreams.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Following {
+    /// The node that is primary for the slot, and followed in the place of the primary upstream;
+    /// absent where that is followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer: Option<String>,
     /// Whose changes are heard; null while nobody's are.
     pub upstream: Option<Role>,
     /// Seconds that this has been so.
@@ -120,17 +124,25 @@ impl Following {
             false => "no document yet",
         };
         match self.upstream {
-            Some(Role::Primary) => format!("primary, {live}"),
+            Some(Role::Primary) => format!("{}, {live}", self.name(Role::Primary)),
             Some(Role::Backup) => format!("backup for {age}, {live}"),
             None => {
                 let mut words = format!("nobody for {age}");
                 if let Some(NextDial { role, in_s }) = self.next_dial {
-                    let (role, wait) = (role.as_str(), age_in_words(in_s));
+                    let (name, wait) = (self.name(role), age_in_words(in_s));
                     // A string takes everything.
-                    let _ = write!(words, ", {role} in {wait}");
+                    let _ = write!(words, ", {name} in {wait}");
                 }
                 words
             }
+        }
+    }
+
+    /// Who is meant by a role.
+    fn name(&self, role: Role) -> String {
+        match &self.writer {
+            Some(node) => format!("writer {node}"),
+            None => role.as_str().to_owned(),
         }
     }
 
@@ -145,19 +157,19 @@ impl Following {
 
     fn complaint(&self) -> Option<Complaint> {
         let problem = |role| self.link(role)?.last_problem.as_deref();
-        let named = |role| Some(format!("{}: {}", Role::as_str(role), problem(role)?));
+        let named = |role| Some(format!("{}: {}", self.name(role), problem(role)?));
         let causes: Vec<String> = Role::ALL.into_iter().filter_map(named).collect();
         match self.upstream {
             Some(role) if self.live || problem(role).is_none() => {
                 (role == Role::Backup).then(|| Complaint {
-                    followed: Some(Role::Backup),
+                    followed: Some(self.name(role)),
                     since_s: self.since_s,
                     causes: named(Role::Primary).unwrap_or_default(),
                     is_fetching: false,
                 })
             }
             Some(role) => Some(Complaint {
-                followed: Some(role),
+                followed: Some(self.name(role)),
                 since_s: self.link(role)?.last_problem_s?,
                 causes: problem(role)?.to_owned(),
                 is_fetching: true,
@@ -176,7 +188,7 @@ impl Following {
 
 /// What a slot has to say about whom it follows.
 struct Complaint {
-    followed: Option<Role>,
+    followed: Option<String>,
     since_s: u64,
     causes: String,
     /// The link is there, and no document comes.
@@ -195,14 +207,12 @@ impl Complaint {
         if causes.is_empty() {
             causes = "nothing is known of the primary";
         }
-        match (self.followed, self.is_fetching) {
-            (Some(role), true) => {
-                let role = role.as_str();
-                format!("no document of the {role} for {age}, {slots} may be old: {causes}")
+        match (&self.followed, self.is_fetching) {
+            (Some(name), true) => {
+                format!("no document of the {name} for {age}, {slots} may be old: {causes}")
             }
-            (Some(role), false) => {
-                let role = role.as_str();
-                format!("the {role} has been followed for {age} by {slots}: {causes}")
+            (Some(name), false) => {
+                format!("the {name} has been followed for {age} by {slots}: {causes}")
             }
             (None, _) => format!(
                 "no upstream has been followed for {age} by {slots}, what is served stays: {causes}"
@@ -259,6 +269,7 @@ pub(crate) fn sample_following() -> Following {
         clock_in_doubt: false,
     };
     Following {
+        writer: None,
         upstream: Some(Role::Primary),
         since_s: 700,
         live: true,
@@ -316,6 +327,20 @@ mod tests {
         following.links[0].last_problem = Some(problem.into());
         following.links[0].last_problem_s = Some(since_s);
         following
+    }
+
+    #[test]
+    fn a_writer_of_another_region_is_called_by_its_name() {
+        let mut status = following(&[sample_following()]);
+        let slot = status.slots[0].following.as_mut().unwrap();
+        slot.writer = Some("eu-1".into());
+        assert_eq!(slot.in_words(), "writer eu-1, live");
+        (slot.upstream, slot.live) = (None, false);
+        slot.links[0].phase = LinkPhase::Down;
+        slot.links[0].last_problem = Some("eu-1.test:7070: no answer".into());
+        slot.links[0].last_problem_s = Some(60);
+        let line = complaints(&status.slots).remove(0);
+        assert!(line.ends_with(": writer eu-1: eu-1.test:7070: no answer"), "{line}");
     }
 
     #[test]

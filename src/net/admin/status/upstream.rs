@@ -8,6 +8,7 @@
 use crate::model::{Role, SlotIndex};
 use crate::net::driver::Driver;
 use crate::net::follow::{Follow, problem};
+use crate::net::region::replica;
 use crate::net::upstream::Standing;
 use crate::state::session::{Loss, Phase, Session};
 use crate::time::Instant;
@@ -59,6 +60,7 @@ pub(super) fn following(driver: &Driver, slot: SlotIndex, now: Instant) -> Optio
         in_s: at.since(now).as_secs(),
     });
     Some(Following {
+        writer: replica::writer_of(driver, slot).map(|node| node.to_string()),
         upstream: session.active(),
         since_s: now.since(session.active_since()).as_secs(),
         live: session.is_live(),
