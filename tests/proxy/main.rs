@@ -2,10 +2,13 @@
 //!
 //! Destinations are servers on threads of the test, which see every byte that the relay sends them;
 //! clients speak to the relay without any HTTP library. What must never reach a destination is
-//! looked for there, not in what the client is told.
+//! looked for there, not in what the client is told. One test has its clients
+//! from Python, installed as for the tests of the SDKs.
 
 #[path = "../harness/mod.rs"]
 mod harness;
+#[path = "../sdk/python.rs"]
+mod python;
 
 mod affinity;
 mod carrying;
@@ -17,6 +20,7 @@ mod front;
 mod health;
 mod large;
 mod life;
+mod negotiate;
 mod site;
 mod smuggling;
 mod streams;
