@@ -2,9 +2,12 @@
 //!
 //! Destinations are servers on threads of the test, which see every byte that the relay sends them;
 //! clients speak to the relay without any HTTP library. What must never reach a destination is
-//! looked for there, not in what the client is told. One test has its clients
-//! from Python, installed as for the tests of the SDKs.
+//! looked for there, not in what the client is told. One is Debian's nginx. It
+//! is installed where it is missing, and so are Python's client libraries, as for the tests of the
+//! SDKs.
 
+#[path = "../sdk/debian.rs"]
+mod debian;
 #[path = "../harness/mod.rs"]
 mod harness;
 #[path = "../sdk/python.rs"]
@@ -21,6 +24,8 @@ mod health;
 mod large;
 mod life;
 mod negotiate;
+mod nginx;
 mod site;
 mod smuggling;
 mod streams;
+mod trust;

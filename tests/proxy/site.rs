@@ -1,5 +1,7 @@
 //! A relay with a reverse proxy, as a test wants it.
 
+use std::ffi::OsString;
+
 use serde_json::{Value, json};
 
 use crate::client::{Answer, Client};
@@ -26,12 +28,17 @@ impl Front {
 
     /// With a `ReverseProxy` section, and a configuration that is edited first.
     pub fn by(proxy: Value, edit: impl FnOnce(&mut Value)) -> Front {
+        Front::through(&[], proxy, edit)
+    }
+
+    /// As [`Front::by`], run by the command `through`.
+    pub fn through(through: &[OsString], proxy: Value, edit: impl FnOnce(&mut Value)) -> Front {
         let mut site = Site::new("proxy", SEED);
         site.config["ReverseProxy"] = proxy;
         site.config["log"] = json!({ "level": "debug" });
         edit(&mut site.config);
         Front {
-            relay: Relay::start(&site),
+            relay: Relay::start_through(&site, through),
             site,
         }
     }

@@ -33,7 +33,9 @@ pub fn need(wanted: &[(&str, &str)]) -> Result<(), String> {
     run(Command::new("apt-get")
         .args(["install", "-qq", "-y", "--no-install-recommends"])
         .args(&packages)
-        .env("DEBIAN_FRONTEND", "noninteractive"))?;
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        // What is a service is not started.
+        .env("RUNLEVEL", "1"))?;
     match missing(wanted) {
         still if still.is_empty() => Ok(()),
         still => Err(format!("installed, and still not there: {still:?}")),
