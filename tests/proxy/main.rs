@@ -2,9 +2,8 @@
 //!
 //! Destinations are servers on threads of the test, which see every byte that the relay sends them;
 //! clients speak to the relay without any HTTP library. What must never reach a destination is
-//! looked for there, not in what the client is told. One is Debian's nginx. It
-//! is installed where it is missing, and so are Python's client libraries, as for the tests of the
-//! SDKs.
+//! looked for there, not in what the client is told. Others are relays, and Debian's nginx, which is
+//! installed where it is missing, as Python's client libraries are.
 
 #[path = "../sdk/debian.rs"]
 mod debian;
@@ -28,4 +27,5 @@ mod nginx;
 mod site;
 mod smuggling;
 mod streams;
+mod tls;
 mod trust;
