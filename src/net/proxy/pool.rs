@@ -40,7 +40,7 @@ impl Pool {
         let mut idle = self.idle.borrow_mut();
         loop {
             let youngest = idle.iter().rposition(|idle| *idle.address == *address)?;
-            let found = idle.remove(youngest)?;
+            let mut found = idle.remove(youngest)?;
             if found.stream.is_quiet() {
                 return Some(found.stream);
             }

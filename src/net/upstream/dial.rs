@@ -39,11 +39,18 @@ pub enum Stream {
 
 impl Stream {
     /// Whether nothing has come since the last read, an end included: whoever waits for a request
-    /// has nothing to say.
-    pub fn is_quiet(&self) -> bool {
+    /// has nothing to say. What came in one TLS record with what was read counts too.
+    pub fn is_quiet(&mut self) -> bool {
         let wire = match self {
             Stream::Plain(wire) => wire,
-            Stream::Tls(stream) => stream.get_ref().0,
+            Stream::Tls(stream) => {
+                let (wire, session) = stream.get_mut();
+                let state = session.process_new_packets();
+                if !state.is_ok_and(|state| state.plaintext_bytes_to_read() == 0) {
+                    return false;
+                }
+                wire
+            }
         };
         match wire {
             Wire::Socket(socket) => {

@@ -39,6 +39,17 @@ fn site(name: &str, year: i32) -> Site {
 
 /// Dials `url`, trusting what `ca_file` holds, with `site` at the other end.
 fn dialled(url: &str, ca_file: &str, site: &Site, step_bytes: usize) -> Result<Stream, Problem> {
+    greeted(url, ca_file, site, step_bytes, "hello")
+}
+
+/// The same, with that much read of the server's hello.
+fn greeted(
+    url: &str,
+    ca_file: &str,
+    site: &Site,
+    step_bytes: usize,
+    read: &str,
+) -> Result<Stream, Problem> {
     let rig = Rig::with(Limits::PRODUCTION, step_bytes);
     let scratch = Scratch::new(&format!("ca-{:?}", std::thread::current().id()));
     std::fs::write(scratch.path("ca.pem"), ca_file).unwrap();
@@ -69,9 +80,9 @@ fn dialled(url: &str, ca_file: &str, site: &Site, step_bytes: usize) -> Result<S
     let both = futures_lite::future::zip(server, client);
     smol::block_on(rig.executor.run(both));
     let mut stream = smol::block_on(task)?;
-    let mut hello = [0; 5];
+    let mut hello = vec![0; read.len()];
     smol::block_on(rig.executor.run(stream.read_exact(&mut hello))).unwrap();
-    assert_eq!(&hello, b"hello");
+    assert_eq!(hello, read.as_bytes());
     Ok(stream)
 }
 
@@ -95,6 +106,15 @@ fn a_server_that_the_file_vouches_for_is_trusted() {
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     let file = format!("{broken}{}", by_name.pem);
     assert!(dialled("https://a.test", &file, &by_name, 1 << 20).is_ok());
+}
+
+#[test]
+fn a_connection_with_something_unread_is_not_quiet() {
+    let site = site("a.test", 2020);
+    for (read, is_quiet) in [("hello", true), ("hell", false)] {
+        let mut stream = greeted("https://a.test", &site.pem, &site, 1 << 20, read).unwrap();
+        assert_eq!(stream.is_quiet(), is_quiet, "{read}");
+    }
 }
 
 #[test]
