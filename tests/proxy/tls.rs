@@ -108,7 +108,7 @@ fn any_other_certificate_is_502_and_a_line_in_the_log() {
         (
             &nobody,
             node.relay.address,
-            "from nobody that is trusted here",
+            "install the authority in the system",
         ),
         (
             &through,

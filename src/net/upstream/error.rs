@@ -251,13 +251,13 @@ impl fmt::Display for TlsProblem {
                 f.write_str("its certificate has expired; or the clock is wrong")
             }
             TlsProblem::UnknownIssuer => f.write_str(
-                "its certificate is from nobody that is trusted here; name the authority in \
-                 `ca_file`",
+                "its certificate is from nobody that is trusted here; install the authority in the \
+                 system, or name it in an upstream's `ca_file`",
             ),
             TlsProblem::WrongName => f.write_str("its certificate is for another name"),
             TlsProblem::Roots => f.write_str(
-                "there is no usable file of certificate authorities; install the system's, or set \
-                 `ca_file`",
+                "there is no usable file of certificate authorities; install the system's, or name \
+                 one in an upstream's `ca_file`",
             ),
             TlsProblem::Other(error) => write!(f, "no TLS session ({error})"),
         }
