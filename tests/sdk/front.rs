@@ -11,8 +11,8 @@ use std::time::Duration;
 /// The SDK waits 15 s before it reconnects.
 const RECONNECT_MAX: Duration = Duration::from_secs(45);
 
-/// A relay without slots, whose every path of the service goes to one of `nodes`.
-fn front(nodes: &[(Relay, Site)], seed: &str) -> (Relay, Site) {
+/// A relay without slots, whose every path goes to one of `nodes`.
+pub fn front(nodes: &[(Relay, Site)], seed: &str) -> Site {
     let mut site = Site::new("front", seed);
     let destinations = nodes.iter().enumerate().map(|(number, (relay, _))| {
         let address = format!("http://{}", relay.address);
@@ -34,7 +34,7 @@ fn front(nodes: &[(Relay, Site)], seed: &str) -> (Relay, Site) {
             } },
         }),
     );
-    (Relay::start(&site), site)
+    site
 }
 
 #[test]
@@ -48,7 +48,8 @@ fn an_application_is_served_through_a_front_and_survives_a_node() {
         let site = Site::new("node", &demo.first.seed);
         nodes.push((Relay::start(&site), site));
     }
-    let (front, site) = front(&nodes, &demo.first.seed);
+    let site = front(&nodes, &demo.first.seed);
+    let front = Relay::start(&site);
     let route = Route {
         environment: proxy(&front),
         ..Route::default()

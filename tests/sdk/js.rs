@@ -9,6 +9,7 @@ mod chromium;
 mod expected;
 mod installed;
 mod page;
+mod same_origin;
 
 use crate::app::SLOTS;
 use crate::harness::PATIENCE;
@@ -19,6 +20,7 @@ use application::Application;
 use expected::Seeds;
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A replaced seed must reach applications within this.
@@ -59,7 +61,7 @@ fn live_through_everything(
     let relay = Relay::start(site);
     for (app, &mark) in apps.iter().zip(&marks) {
         app.wait_for_values(mark, "registration", &seeds.first, RECONNECT_MAX);
-        app.wait_until_reported("usage");
+        app.wait_until_reported(0, "usage");
     }
     relay
 }
@@ -80,7 +82,7 @@ fn in_node(scheme: &str) {
     });
     let relay = live_through_everything(&mut site, relay, &apps, seeds);
     for app in apps.iter().filter(|app| app.slot.0 == EXPERIMENTS_IN) {
-        app.wait_until_reported("analytics");
+        app.wait_until_reported(0, "analytics");
     }
     apps.iter().for_each(Application::check_nothing_failed);
     assert!(relay.stop().success());
@@ -96,20 +98,32 @@ fn an_application_in_node_is_served_over_tls() {
     in_node("https");
 }
 
+/// Both, or none when the test is to be skipped.
+fn sdk_and_browser() -> Option<(&'static Path, &'static Path)> {
+    match (installed::installed(), chromium::found()) {
+        (Ok(installed), Ok(browser)) => Some((installed, browser)),
+        (Err(why), _) | (_, Err(why)) => {
+            skip(why);
+            None
+        }
+    }
+}
+
 /// A page of another origin: every request of the SDK is one that the browser asks leave for.
 #[test]
 fn an_application_on_a_page_of_another_origin_is_served() {
-    let (installed, browser) = match (installed::installed(), chromium::found()) {
-        (Ok(installed), Ok(browser)) => (installed, browser),
-        (Err(why), _) | (_, Err(why)) => return skip(why),
+    let Some((installed, browser)) = sdk_and_browser() else {
+        return;
     };
     let seeds = Seeds::of(installed);
     let mut site = Site::new("page", &seeds.first.seed);
     let relay = Relay::start(&site);
     let service = format!("http://{}", relay.address);
     let seed = &seeds.first.seed;
+    let page = application::page(installed, SLOTS[3], Some(&service), seed);
+    let address = page.address();
     let mut apps = [Application::on_page(
-        installed, browser, &site, SLOTS[3], &service, seed,
+        browser, &site, SLOTS[3], page, &address,
     )];
     apps[0].wait(0, "refused");
     let relay = live_through_everything(&mut site, relay, &apps, seeds);
@@ -127,11 +141,13 @@ fn an_application_on_a_page_of_another_origin_is_served() {
     assert!(relay.stop().success());
 }
 
-fn usage_reports(relay: &Relay) -> u64 {
+fn status(relay: &Relay) -> Value {
     let (status, body) = relay.ask("GET /status");
     assert_eq!(status, 200, "{body}");
-    let status: Value = serde_json::from_str(&body).expect("the status is JSON");
-    status["events"]["usage"]["reports"]
-        .as_u64()
-        .expect("a number")
+    serde_json::from_str(&body).expect("the status is JSON")
+}
+
+fn usage_reports(relay: &Relay) -> u64 {
+    let reports = &status(relay)["events"]["usage"]["reports"];
+    reports.as_u64().expect("a number")
 }

@@ -23,11 +23,19 @@ pub fn in_node(options: &Value) -> Vec<OsString> {
     vec![node.into(), IN_NODE.into(), options.to_string().into()]
 }
 
-fn options(slot: Slot, service: &str) -> Value {
+fn options(slot: Slot, service: Option<&str>) -> Value {
     json!({
         "region": REGION, "guid": GUID, "key": KEY, "service": service,
         "collection": slot.0, "environment": slot.1,
     })
+}
+
+/// Serves the page of an application of `slot`. Without `service`, that is where the browser has
+/// the page from.
+pub fn page(installed: &Path, slot: Slot, service: Option<&str>, seed: &str) -> Page {
+    let mut options = options(slot, service);
+    options["seed"] = serde_json::from_str(seed).expect("the seed is JSON");
+    Page::serve(&installed::bundle(installed), &options)
 }
 
 /// A running application.
@@ -49,7 +57,7 @@ impl Application {
     ) -> Application {
         let file = site.scratch.path("entities.json");
         fs::write(&file, seed).expect("the scratch directory is writable");
-        let mut options = options(slot, service);
+        let mut options = options(slot, Some(service));
         options["installed"] = json!(installed);
         options["seed"] = json!(file);
         let child = Child::start(&[], in_node(&options), environment);
@@ -60,20 +68,16 @@ impl Application {
         }
     }
 
-    /// Starts an application of `slot` on a page of its own origin.
+    /// Starts an application of `slot` on `page`, which the browser has from `address`.
     pub fn on_page(
-        installed: &Path,
         browser: &Path,
         site: &Site,
         slot: Slot,
-        service: &str,
-        seed: &str,
+        page: Page,
+        address: &str,
     ) -> Application {
-        let mut options = options(slot, service);
-        options["seed"] = serde_json::from_str(seed).expect("the seed is JSON");
-        let page = Page::serve(&installed::bundle(installed), &options);
         let profile = site.scratch.path("profile");
-        let words = chromium::command(browser, &profile, &page.address);
+        let words = chromium::command(browser, &profile, address);
         let home = [("HOME", profile.into())];
         Application {
             slot,
@@ -104,10 +108,11 @@ impl Application {
         self.wait_until(mark, event, most, |said| said["values"] == *values);
     }
 
-    /// Waits until a report has been accepted, with the one status that every SDK takes for that.
-    pub fn wait_until_reported(&self, to: &str) {
+    /// Waits until a report has been accepted, with the one status that every SDK takes for that,
+    /// from `mark` on.
+    pub fn wait_until_reported(&self, mark: usize, to: &str) {
         let accepted = |said: &Value| said["to"] == to && said["status"] == 202;
-        self.wait_until(0, "posted", PATIENCE, accepted);
+        self.wait_until(mark, "posted", PATIENCE, accepted);
     }
 
     fn wait_until(&self, mark: usize, event: &str, most: Duration, holds: impl Fn(&Value) -> bool) {
@@ -137,6 +142,15 @@ impl Application {
         for posted in self.said().every("posted") {
             assert_eq!(posted["status"], 202, "{:?}: {posted}", self.slot);
         }
+    }
+
+    /// Loads the page again, as its user would. Gives the place from which to wait for its words.
+    pub fn reload(&self) -> usize {
+        let mark = self.mark();
+        let page = self.page.as_ref().expect("it is a page");
+        let leave = page.leave.as_ref().expect("it is not left");
+        leave.send(()).expect("the page is served");
+        mark
     }
 
     /// Leaves the page, as its user would.

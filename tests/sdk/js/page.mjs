@@ -1,5 +1,5 @@
 // The application on a page. What it sees is posted to the server that the page came from, one
-// JSON object a line.
+// JSON object a line. Where no service is named, it is at the page's own origin.
 //
 // The SDK is its own bundle, not modified. It sends usage every 300 s and when the page is left;
 // the page fires that event by itself once, to see the answer, and is left for good at its end.
@@ -39,15 +39,18 @@ async function tryAnotherHeader({ service, guid, key, collection, environment })
 
 async function main() {
   const options = await (await fetch("options.json")).json();
+  options.service ??= location.origin;
   watchPosts(window, say);
   await script("sdk.js");
-  await tryAnotherHeader(options);
+  if (options.service !== location.origin) {
+    await tryAnotherHeader(options);
+  }
   await start(window.AppConfiguration, options, say);
   window.dispatchEvent(new Event("beforeunload"));
-  // Answered when the test has seen enough.
-  await fetch("leave");
+  // Answered when the test has seen enough: the same page once more, or none.
+  const next = await (await fetch("leave")).text();
   await last;
-  location.replace("left.html");
+  location.replace(next);
 }
 
 window.addEventListener("error", (event) => say("failed", { why: event.message }));

@@ -1,14 +1,14 @@
-//! The server that the page comes from, on an origin of its own, and to which it says what it sees.
+//! The server that the page comes from, and to which it says what it sees.
 //!
-//! Serves five files and takes lines. One thread a connection, one request a connection: a browser
-//! opens some that it never uses.
+//! Serves five files, below any path, and takes lines. One thread a connection, one request a
+//! connection: a browser opens some that it never uses.
 
 use crate::child::Said;
 use crate::harness::PATIENCE;
 use crate::harness::lines::Lines;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, PipeWriter, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -18,23 +18,23 @@ struct Content {
     bundle: PathBuf,
     options: String,
     said: Mutex<PipeWriter>,
-    /// Ends when the test has seen enough.
+    /// Says when the page is to be loaded again, and ends when the test has seen enough.
     leave: Mutex<Receiver<()>>,
 }
 
 /// A served page. Its threads end with the test program.
 pub struct Page {
-    pub address: String,
+    pub socket: SocketAddr,
     pub said: Said,
-    /// Taken away to let the page be left.
+    /// Sent to for a reload, and taken away to let the page be left.
     pub leave: Option<Sender<()>>,
 }
 
 impl Page {
-    /// Serves the application with `options`, on a name that the relay does not have.
+    /// Serves the application with `options`.
     pub fn serve(bundle: &Path, options: &Value) -> Page {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("it is bound").port();
+        let socket = listener.local_addr().expect("it is bound");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let (leave, left) = channel();
         let content = Arc::new(Content {
@@ -50,10 +50,15 @@ impl Page {
             }
         });
         Page {
-            address: format!("http://localhost:{port}/page.html"),
+            socket,
             said: Said(Lines::of("page", reader)),
             leave: Some(leave),
         }
+    }
+
+    /// Where the page is, on a name that the relay does not have.
+    pub fn address(&self) -> String {
+        format!("http://localhost:{}/page.html", self.socket.port())
     }
 }
 
@@ -63,25 +68,28 @@ impl Content {
     fn answer(&self, mut connection: TcpStream) -> Option<()> {
         connection.set_read_timeout(Some(PATIENCE)).ok()?;
         let (path, body) = read(&connection)?;
-        let (kind, body) = match path.as_str() {
-            "/page.html" => ("text/html", include_bytes!("page.html").to_vec()),
-            "/page.mjs" => ("text/javascript", include_bytes!("page.mjs").to_vec()),
-            "/application.mjs" => {
+        let (kind, body) = match path.rsplit('/').next()? {
+            "page.html" => ("text/html", include_bytes!("page.html").to_vec()),
+            "page.mjs" => ("text/javascript", include_bytes!("page.mjs").to_vec()),
+            "application.mjs" => {
                 let file = include_bytes!("application.mjs");
                 ("text/javascript", file.to_vec())
             }
-            "/sdk.js" => ("text/javascript", std::fs::read(&self.bundle).ok()?),
-            "/options.json" => ("application/json", self.options.clone().into_bytes()),
-            "/said" => {
+            "sdk.js" => ("text/javascript", std::fs::read(&self.bundle).ok()?),
+            "options.json" => ("application/json", self.options.clone().into_bytes()),
+            "said" => {
                 self.say(&body)?;
                 ("text/plain", Vec::new())
             }
-            "/leave" => {
-                // An error is the answer: the sender is gone.
-                let _ = self.leave.lock().ok()?.recv();
-                ("text/plain", Vec::new())
+            "leave" => {
+                // An error is an answer too: the sender is gone.
+                let next = match self.leave.lock().ok()?.recv() {
+                    Ok(()) => "page.html",
+                    Err(_) => "left.html",
+                };
+                ("text/plain", next.into())
             }
-            "/left.html" => {
+            "left.html" => {
                 self.say(br#"{"event":"left"}"#)?;
                 ("text/html", b"<!doctype html>".to_vec())
             }
