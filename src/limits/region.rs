@@ -56,6 +56,9 @@ pub struct Region {
     /// How often both clocks are compared when nothing else happens: a clock that is set is found
     /// before a switch is due by it.
     pub look_interval: Duration,
+    /// Slots and routes of all peers whose state is kept for people: eight nodes of 256 slots take
+    /// 800 KiB.
+    pub said_subjects_max: usize,
     /// A peer's status: 256 slots with all that can be said of them take 140 KiB.
     pub status_bytes_max: usize,
 }
@@ -86,6 +89,7 @@ impl Region {
         signers_max: 8,
         peer_key_bytes_min: 32,
         look_interval: Duration::from_secs(2),
+        said_subjects_max: 2048,
         status_bytes_max: 256 * KIB,
     };
 }

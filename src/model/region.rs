@@ -409,6 +409,14 @@ pub struct PeerStatus {
     pub offset_ms: Option<i64>,
 }
 
+/// A node, and what was heard of it last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    pub node: Id,
+    /// How long ago it said so, and what; absent before it has answered once.
+    pub last: Option<(Duration, Status)>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -250,8 +250,9 @@ impl Routing {
         } else {
             peer.pull_at = None;
         }
+        self.keep_said(index, status, now.instant);
         if is_same {
-            let peer = peer.name.clone();
+            let peer = status.node.clone();
             self.disagreements.retain(|known| known.peer != peer);
             self.hear(&record, index, status);
         } else {

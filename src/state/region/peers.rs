@@ -10,7 +10,7 @@
 use super::trust::{Now, Offset};
 use crate::limits::Limits;
 use crate::model::Id;
-use crate::model::region::NodeIndex;
+use crate::model::region::{NodeIndex, Status};
 use crate::time::{Duration, Instant, WallMs};
 use fastrand::Rng;
 
@@ -27,6 +27,8 @@ pub struct Peer {
     pub offset: Option<Offset>,
     /// The version of its record, as it said last.
     pub version: Option<u64>,
+    /// All that it said last, for people, and when.
+    pub said: Option<(Instant, Status)>,
     /// Boot and serial of its last status.
     heard: Option<(u64, u64)>,
     asked: Option<Asked>,
@@ -62,6 +64,7 @@ impl Peer {
             last_ok: None,
             offset: None,
             version: None,
+            said: None,
             heard: None,
             asked: None,
             next: now,
@@ -73,6 +76,7 @@ impl Peer {
     pub fn inherit(&mut self, before: &Peer) {
         self.last_ok = before.last_ok;
         self.offset = before.offset;
+        self.said = before.said.clone();
     }
 
     /// The question that is due, if one is. `is_awaited`: a seal of this peer is waited for.

@@ -7,7 +7,8 @@
 //! Never decides anything about a request.
 
 use super::*;
-use crate::model::region::{Belief, PeerStatus, Refusal, SubjectStatus};
+use crate::model::region::{Belief, Heard, PeerStatus, Refusal, SubjectStatus};
+use crate::time::Duration;
 
 impl Routing {
     /// What peers and people are told. Bounded by subjects and peers.
@@ -33,6 +34,37 @@ impl Routing {
                 .iter()
                 .map(|peer| peer_status(peer, now.instant))
                 .collect(),
+        }
+    }
+
+    /// What was heard of every node last, this one first. Bounded by what is kept of them.
+    pub fn nodes(&self, now: Now) -> Vec<Heard> {
+        let own = Heard {
+            node: self.name.clone(),
+            last: Some((Duration::ZERO, self.status(now))),
+        };
+        let peers = self.peers.iter().map(|peer| Heard {
+            node: peer.name.clone(),
+            last: peer
+                .said
+                .as_ref()
+                .map(|(at, status)| (now.instant.since(*at), status.clone())),
+        });
+        std::iter::once(own).chain(peers).collect()
+    }
+
+    /// Keeps what a peer said, for people: without its slots where all peers have too many.
+    pub(super) fn keep_said(&mut self, from: NodeIndex, status: &Status, now: Instant) {
+        let others = self.peers.iter().filter(|peer| peer.index != from);
+        let said = others.filter_map(|peer| peer.said.as_ref());
+        let kept: usize = said.map(|(_, status)| status.subjects.len()).sum();
+        let is_room = kept + status.subjects.len() <= self.limits.region.said_subjects_max;
+        let mut said = status.clone();
+        if !is_room {
+            said.subjects.clear();
+        }
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.index == from) {
+            peer.said = Some((now, said));
         }
     }
 

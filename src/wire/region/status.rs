@@ -1,11 +1,14 @@
-//! The document of `GET /v1/region/status`: what nodes tell each other and people.
+//! The document of `GET /v1/region/status`: what nodes tell each other and people; and that of
+//! `GET /v1/region/nodes`, one of these for each node, for people.
 //!
-//! Owns its form, both ways. What cannot be read makes a status of nobody: a peer that is
+//! Owns their form, both ways. What cannot be read makes a status of nobody: a peer that is
 //! misunderstood is a peer that did not answer. Members that are not known are ignored, so that
 //! nodes of two versions understand each other.
 
 use super::moment;
-use crate::model::region::{Epoch, Head, PeerStatus, Phase, Seal, Status, Subject, SubjectStatus};
+use crate::model::region::{
+    Epoch, Head, Heard, PeerStatus, Phase, Seal, Status, Subject, SubjectStatus,
+};
 use crate::model::{Digest, Id, Revision};
 use crate::time::{Duration, WallMs};
 use data_encoding::HEXLOWER;
@@ -74,9 +77,57 @@ struct Peer {
     offset_ms: Option<i64>,
 }
 
+#[derive(Serialize, Deserialize)]
+struct Nodes {
+    nodes: Vec<Node>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Node {
+    node: String,
+    age_ms: Option<u64>,
+    status: Option<Document>,
+}
+
 /// The document. Bounded by the subjects and peers of the node.
 pub fn write(status: &Status) -> String {
-    let document = Document {
+    serde_json::to_string(&document(status)).unwrap_or_default()
+}
+
+/// The documents of all nodes, in their order. Bounded by what is kept of them.
+pub fn write_nodes(nodes: &[Heard]) -> String {
+    let node = |heard: &Heard| Node {
+        node: heard.node.to_string(),
+        age_ms: heard.last.as_ref().map(|(age, _)| millis(*age)),
+        status: heard.last.as_ref().map(|(_, status)| document(status)),
+    };
+    let nodes = nodes.iter().map(node).collect();
+    serde_json::to_string(&Nodes { nodes }).unwrap_or_default()
+}
+
+/// Reads what `write_nodes` wrote; `None` if it is nothing of the kind. Bounded by the length of
+/// `body`.
+pub fn read_nodes(body: &[u8]) -> Option<Vec<Heard>> {
+    let nodes: Nodes = serde_json::from_slice(body).ok()?;
+    let nodes = nodes.nodes.into_iter().map(|node| {
+        let last = match (node.age_ms, node.status) {
+            (Some(age_ms), Some(status)) => {
+                Some((Duration::from_millis(age_ms), read_document(&status)?))
+            }
+            _ => None,
+        };
+        let node = Id::new(&node.node)?;
+        Some(Heard { node, last })
+    });
+    nodes.collect()
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn document(status: &Status) -> Document {
+    Document {
         node: status.node.to_string(),
         cluster: status.cluster.as_ref().map(Id::to_string),
         boot: status.boot,
@@ -91,8 +142,7 @@ pub fn write(status: &Status) -> String {
         parked: status.parked,
         slots: status.subjects.iter().map(line).collect(),
         peers: status.peers.iter().map(peer).collect(),
-    };
-    serde_json::to_string(&document).unwrap_or_default()
+    }
 }
 
 fn line(status: &SubjectStatus) -> Line {
@@ -126,7 +176,6 @@ fn line(status: &SubjectStatus) -> Line {
 }
 
 fn peer(status: &PeerStatus) -> Peer {
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     Peer {
         node: status.node.to_string(),
         last_ok_ms: status.last_ok.map(millis),
@@ -137,7 +186,10 @@ fn peer(status: &PeerStatus) -> Peer {
 /// Reads a peer's status; `None` if it is none. Bounded by the length of `body`, which the caller
 /// bounds by `region.status_bytes_max`.
 pub fn read(body: &[u8]) -> Option<Status> {
-    let document: Document = serde_json::from_slice(body).ok()?;
+    read_document(&serde_json::from_slice(body).ok()?)
+}
+
+fn read_document(document: &Document) -> Option<Status> {
     let record = match &document.record {
         Some(held) => Some((held.version, read_digest(&held.digest)?)),
         None => None,
@@ -154,7 +206,10 @@ pub fn read(body: &[u8]) -> Option<Status> {
         wall: WallMs::from_unix_ms(document.wall_ms),
         is_clock_trusted: document.clock_trusted,
         record,
-        signer: document.record.and_then(|held| held.signer),
+        signer: document
+            .record
+            .as_ref()
+            .and_then(|held| held.signer.clone()),
         parked: document.parked,
         subjects: document
             .slots
@@ -281,6 +336,24 @@ mod tests {
             ..status()
         };
         assert_eq!(read(write(&bare).as_bytes()), Some(bare));
+    }
+
+    #[test]
+    fn nodes_read_back_with_what_was_heard_of_each() {
+        let nodes = [
+            Heard {
+                node: id("eu-1"),
+                last: Some((Duration::ZERO, status())),
+            },
+            Heard {
+                node: id("au-1"),
+                last: None,
+            },
+        ];
+        let text = write_nodes(&nodes);
+        assert_eq!(read_nodes(text.as_bytes()), Some(nodes.to_vec()));
+        let torn = text.replacen("\"drain\"", "\"dozing\"", 1);
+        assert_eq!(read_nodes(torn.as_bytes()), None);
     }
 
     #[test]
