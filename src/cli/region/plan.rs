@@ -1,11 +1,16 @@
-//! `region new` and `region switch`: the next record, with versions and epochs that are right.
+//! The next record, with versions and epochs that are right.
 //!
 //! People say what they want; numbers are made here. A change gets the next version and an epoch
 //! that nobody had, and goes through the reader's own rules before anybody sees it, so that what is
 //! signed is what nodes take. Switches that are over are folded into the entry, but for the last
-//! one: a writer that was away has to know from whom it takes over.
+//! one: a writer that was away has to know from whom it takes over. A switch in the midst of a
+//! rotation ends the rotation; `turns` begins one.
 //!
 //! Never takes a switch back that may have begun, and never changes the past.
+
+mod turns;
+
+pub use turns::{Rotate, Turns, rotate};
 
 use crate::limits::Limits;
 use crate::model::Id;
@@ -35,6 +40,20 @@ pub struct Site {
     pub nodes: Vec<(Id, String)>,
 }
 
+/// What the first record of a cluster is made of.
+#[derive(Clone, Debug)]
+pub struct Founding {
+    pub cluster: Id,
+    pub sites: Vec<Site>,
+    /// The region that is primary from the start.
+    pub primary: Id,
+    pub timing: Timing,
+    /// Who takes turns, and when the first period begins.
+    pub turns: Option<(Turns, WallMs)>,
+    /// When the record is made.
+    pub issued_at: WallMs,
+}
+
 /// What is to change, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
@@ -62,12 +81,12 @@ pub enum PlanError {
     UnknownRegion { name: Id },
     /// The region is primary by then already.
     AlreadyPrimary { name: Id },
-    /// A switch cannot be made in the past.
+    /// The record has no entry that holds for this; one that was read has.
+    NoEntry { matching: Matching },
+    /// Nothing can be changed in the past.
     Past,
     /// A later switch is planned already; they are planned in their order.
     Later { at: WallMs },
-    /// The rotation has begun by then.
-    InRotation { from: WallMs },
     /// The reader would refuse the record.
     Refused(RecordError),
 }
@@ -79,16 +98,12 @@ impl fmt::Display for PlanError {
             PlanError::AlreadyPrimary { name } => {
                 write!(formatter, "{name} is primary at that time already")
             }
+            PlanError::NoEntry { matching } => write!(formatter, "no entry is for {matching}"),
             PlanError::Past => write!(formatter, "the time is over"),
             PlanError::Later { at } => write!(
                 formatter,
                 "a switch is planned for {}: plan switches in their order",
                 write_time(*at)
-            ),
-            PlanError::InRotation { from } => write!(
-                formatter,
-                "the entry has a rotation from {} on: change the rotation, or switch before it",
-                write_time(*from)
             ),
             PlanError::Refused(error) => write!(formatter, "the record would be refused: {error}"),
         }
@@ -99,24 +114,18 @@ impl fmt::Display for PlanError {
 ///
 /// # Errors
 /// `UnknownRegion`, or what the reader would refuse.
-pub fn new(
-    cluster: Id,
-    sites: &[Site],
-    primary: &Id,
-    issued_at: WallMs,
-    limits: &Limits,
-) -> Result<Planned, PlanError> {
+pub fn new(founding: &Founding, limits: &Limits) -> Result<Planned, PlanError> {
     let mut record = Record {
-        cluster,
+        cluster: founding.cluster.clone(),
         version: 1,
         digest: crate::model::Digest::default(),
-        issued_at,
-        timing: TIMING,
+        issued_at: founding.issued_at,
+        timing: founding.timing,
         regions: Vec::new(),
         nodes: Vec::new(),
         classes: Vec::new(),
     };
-    for site in sites {
+    for site in &founding.sites {
         let region = RegionIndex(position(record.regions.len()));
         let writer = NodeIndex(position(record.nodes.len()));
         let nodes = site.nodes.iter().map(|(name, url)| Node {
@@ -130,61 +139,56 @@ pub fn new(
             writer,
         });
     }
-    let class = SlotClass {
+    let primary = &founding.primary;
+    let mut class = SlotClass {
         matching: Matching::default(),
         primary: seat(&record, primary)?,
         epoch: Epoch(1),
         switches: Vec::new(),
         rotation: None,
     };
-    record.classes.push(class);
-    let words = vec![format!(
+    let mut words = vec![format!(
         "everything: {primary} is primary from the start (epoch 1)"
     )];
+    if let Some((turns, from)) = &founding.turns {
+        let rotation = turns::rotation(&record, turns, *from, Epoch(2))?;
+        words.extend(turns::words(&record, &class.matching, &rotation));
+        class.rotation = Some(rotation);
+    }
+    record.classes.push(class);
     checked(&record, words, limits)
 }
 
 /// Makes the next record: one switch more. An entry for exactly `change.matching` is changed; where
-/// there is none, one is made of the entry that holds for it now.
+/// there is none, one is made of the entry that holds for it now. A rotation that has begun by then
+/// ends with the switch.
 ///
 /// # Errors
 /// Why there is no such switch, or what the reader would refuse.
 pub fn switch(record: &Record, change: &Change, limits: &Limits) -> Result<Planned, PlanError> {
-    let mut next = record.clone();
-    next.version = record.version.saturating_add(1);
-    next.issued_at = change.issued_at;
+    let mut next = successor(record, change.issued_at);
     let to = seat(&next, &change.to)?;
     if change.at <= change.issued_at {
         return Err(PlanError::Past);
     }
-    let index = entry(&mut next, &change.matching);
-    let Some(class) = index.and_then(|index| next.classes.get_mut(index)) else {
-        let name = change.to.clone();
-        return Err(PlanError::UnknownRegion { name });
-    };
+    let class = entry(&mut next, &change.matching)?;
     fold(class, change.issued_at);
-    let last = class.switches.last();
-    if let Some(last) = last.filter(|last| last.at >= change.at) {
-        return Err(PlanError::Later { at: last.at });
-    }
-    let (seat_before, epoch_before) = match last {
-        Some(last) => (last.to, last.epoch),
-        None => (class.primary, class.epoch),
-    };
+    not_later(class, change.at)?;
+    let is_ended = turns::unroll(class, change.issued_at, change.at, limits);
+    let (seat_before, epoch_before) = last_term(class);
     if seat_before == to {
         let name = change.to.clone();
-        return Err(PlanError::AlreadyPrimary { name });
+        if !is_ended {
+            return Err(PlanError::AlreadyPrimary { name });
+        }
+        let words = vec![format!(
+            "{}: the rotation ends, and {name} stays primary (epoch {epoch_before})",
+            change.matching
+        )];
+        return checked(&next, words, limits);
     }
     let epoch = Epoch(epoch_before.0.saturating_add(1));
     if let Some(rotation) = &mut class.rotation {
-        let first = rotation
-            .legs
-            .first()
-            .map_or(Duration::ZERO, |leg| leg.offset);
-        let from = rotation.anchor + first;
-        if from <= change.at {
-            return Err(PlanError::InRotation { from });
-        }
         // It has not begun: its epochs are nobody's yet.
         rotation.epoch_first = rotation.epoch_first.max(Epoch(epoch.0.saturating_add(1)));
     }
@@ -193,8 +197,41 @@ pub fn switch(record: &Record, change: &Change, limits: &Limits) -> Result<Plann
         to,
         epoch,
     });
-    let words = words(&next, change, seat_before, epoch);
+    let mut words = words(&next, change, seat_before, epoch);
+    if is_ended {
+        words.push(format!(
+            "the rotation ends there: {} stays primary",
+            change.to
+        ));
+    }
     checked(&next, words, limits)
+}
+
+/// The same record, one version on.
+fn successor(record: &Record, issued_at: WallMs) -> Record {
+    let version = record.version.saturating_add(1);
+    Record {
+        version,
+        issued_at,
+        ..record.clone()
+    }
+}
+
+/// Switches are planned in their order.
+fn not_later(class: &SlotClass, at: WallMs) -> Result<(), PlanError> {
+    let last = class.switches.last();
+    match last.filter(|last| last.at >= at) {
+        Some(last) => Err(PlanError::Later { at: last.at }),
+        None => Ok(()),
+    }
+}
+
+/// The last term of an entry without its rotation.
+fn last_term(class: &SlotClass) -> (Seat, Epoch) {
+    match class.switches.last() {
+        Some(last) => (last.to, last.epoch),
+        None => (class.primary, class.epoch),
+    }
 }
 
 /// What people should know of a switch before they sign it.
@@ -227,15 +264,9 @@ fn words(record: &Record, change: &Change, before: Seat, epoch: Epoch) -> Vec<St
     words
 }
 
-/// Where the entry for exactly this is; made before the one that holds for it, if there is none.
-fn entry(record: &mut Record, matching: &Matching) -> Option<usize> {
-    let exact = record
-        .classes
-        .iter()
-        .position(|class| class.matching == *matching);
-    if exact.is_some() {
-        return exact;
-    }
+/// The entry for exactly this; made of the one that holds for it and put before that, if there is
+/// none.
+fn entry<'r>(record: &'r mut Record, matching: &Matching) -> Result<&'r mut SlotClass, PlanError> {
     let covers = |class: &SlotClass| {
         let wide = &class.matching;
         let fits = |wide: &Option<Id>, narrow: &Option<Id>| wide.is_none() || wide == narrow;
@@ -243,11 +274,23 @@ fn entry(record: &mut Record, matching: &Matching) -> Option<usize> {
             && fits(&wide.environment, &matching.environment)
             && fits(&wide.route, &matching.route)
     };
-    let index = record.classes.iter().position(covers)?;
-    let mut class = record.classes.get(index)?.clone();
-    class.matching = matching.clone();
-    record.classes.insert(index, class);
-    Some(index)
+    let classes = &mut record.classes;
+    let exact = classes.iter().position(|class| class.matching == *matching);
+    let index = match (exact, classes.iter().position(covers)) {
+        (Some(exact), _) => exact,
+        (None, Some(wide)) => {
+            if let Some(mut class) = classes.get(wide).cloned() {
+                class.matching = matching.clone();
+                classes.insert(wide, class);
+            }
+            wide
+        }
+        // No record is without an entry for everything.
+        (None, None) => classes.len(),
+    };
+    let matching = matching.clone();
+    let found = classes.get_mut(index);
+    found.ok_or(PlanError::NoEntry { matching })
 }
 
 /// Leaves out the switches that are over, but for the last of them.
@@ -339,10 +382,18 @@ mod tests {
     }
 
     fn first() -> Record {
-        let sites = [site("au"), site("eu"), site("us")];
-        new(id("plant"), &sites, &id("au"), NOW, &LIMITS)
-            .unwrap()
-            .record
+        new(&founding("au"), &LIMITS).unwrap().record
+    }
+
+    fn founding(primary: &str) -> Founding {
+        Founding {
+            cluster: id("plant"),
+            sites: vec![site("au"), site("eu"), site("us")],
+            primary: id(primary),
+            timing: TIMING,
+            turns: None,
+            issued_at: NOW,
+        }
     }
 
     fn change(to: &str, at: WallMs, issued_at: WallMs) -> Change {
@@ -356,8 +407,7 @@ mod tests {
 
     #[test]
     fn the_first_record_has_one_entry_and_is_read_as_it_is_written() {
-        let sites = [site("au"), site("eu")];
-        let planned = new(id("plant"), &sites, &id("eu"), NOW, &LIMITS).unwrap();
+        let planned = new(&founding("eu"), &LIMITS).unwrap();
         assert_eq!(
             region::read(planned.text.as_bytes(), &LIMITS),
             Ok(planned.record.clone())
@@ -366,8 +416,8 @@ mod tests {
             lines(&planned.record, NOW),
             ["everything else: eu, epoch 1"]
         );
-        let nobody = new(id("plant"), &sites, &id("us"), NOW, &LIMITS);
-        assert_eq!(nobody, Err(PlanError::UnknownRegion { name: id("us") }));
+        let nobody = new(&founding("jp"), &LIMITS);
+        assert_eq!(nobody, Err(PlanError::UnknownRegion { name: id("jp") }));
     }
 
     #[test]
