@@ -75,6 +75,7 @@ const COMMANDS: &[Command] = &[
     cert::COMMAND,
     key::COMMAND,
     seed::COMMAND,
+    region::COMMAND,
     unit::COMMAND,
 ];
 
@@ -314,6 +315,28 @@ mod tests {
             &["toggle", "flag", "--slot", "c/e"],
             &["toggle", "flag", "up", "--slot", "c/e"],
             &["toggle", "flag", "on"],
+            &["region"],
+            &["region", "swich", "doc"],
+            &["region", "new", "--cluster", "c", "--primary", "a"],
+            &["region", "new", "--region", "a=a-1"],
+            &["region", "switch", "doc", "--all", "--to", "eu"],
+            &[
+                "region", "switch", "doc", "--all", "--at", "noon", "--to", "eu",
+            ],
+            &[
+                "region",
+                "switch",
+                "doc",
+                "--to",
+                "eu",
+                "--at",
+                "2026-07-01T06:00:00Z",
+            ],
+            &["region", "rotate", "doc", "--all", "--turns", "8=eu"],
+            &["region", "pack", "doc"],
+            &["region", "pack", "doc", "signature", "--unsigned"],
+            &["region", "show", "one", "two"],
+            &["region", "import"],
         ] {
             let words = ["staffetta"].iter().chain(words);
             let mut parser = lexopt::Parser::from_iter(words);

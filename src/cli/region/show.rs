@@ -1,303 +1,132 @@
-//! `region show`: all nodes as one table, and in words what does not agree.
+//! `region show`: all nodes as one table, or what a file says.
 //!
-//! Each line is what one node says of itself; nothing is averaged or guessed. Below the table
-//! stands what a person has to look after, most urgent first: nodes that do not answer, records
-//! that differ, two primaries or none, clocks, switches without a seal, orphans.
+//! The relay on this box is asked for what it has heard of every node: it can reach them, and has
+//! their key. So the picture is the one of this node; what it has not heard is said to be so, and
+//! another node may have another picture. Ends with 1 if something must be corrected.
 
-use crate::model::Id;
-use crate::model::region::{Phase, Status, Subject, SubjectStatus};
-use crate::wire::region::write_time;
-use std::collections::BTreeSet;
+use super::import::{Options, STATE};
+use super::table::{disagreements, table};
+use super::{Failure, document, end, now, words};
+use crate::cli::admin::{Reply, Request};
+use crate::cli::{Command, Exit, UsageError, explain, say};
+use crate::limits::Limits;
+use crate::model::region::Heard;
+use crate::wire::push::detail;
+use crate::wire::region::status::read_nodes;
+use crate::wire::region::{self, Envelope};
+use std::path::{Path, PathBuf};
 
-/// One node that was asked, and what it said.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    pub node: Id,
-    pub status: Option<Status>,
-}
+/// The command.
+pub const COMMAND: Command = Command {
+    name: "show",
+    usage: "region show [FILE] [--admin ADDR] [--token-file FILE]",
+    summary: "What a document or record says; without FILE, the record of the running relay, all \
+              nodes in one table, and in words what does not agree, with 1 if anything does not.",
+    run,
+};
 
-const HEAD: [&str; 8] = [
-    "NODE", "RECORD", "SLOT", "PHASE", "EPOCH", "PRIMARY", "HEAD", "NEXT",
-];
+/// Where what was heard of all nodes is.
+const NODES: &str = "/v1/region/nodes";
 
-/// The table, one line for each node and slot. Bounded by nodes times slots.
-pub fn table(answers: &[Answer]) -> Vec<String> {
-    let mut rows: Vec<[String; HEAD.len()]> = vec![HEAD.map(String::from)];
-    for answer in answers {
-        let Some(status) = &answer.status else {
-            let mut row = HEAD.map(|_| String::from("-"));
-            row[0] = answer.node.to_string();
-            rows.push(row);
-            continue;
-        };
-        rows.extend(status.subjects.iter().map(|subject| row(status, subject)));
-    }
-    let width = |column: usize| {
-        let lengths = rows
-            .iter()
-            .filter_map(|row| row.get(column))
-            .map(String::len);
-        lengths.max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
-    let line = |row: &[String; HEAD.len()]| {
-        let cells = row.iter().zip(&widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:width$}"));
-        cells
-            .collect::<Vec<String>>()
-            .join("  ")
-            .trim_end()
-            .to_string()
-    };
-    rows.iter().map(line).collect()
-}
-
-fn row(status: &Status, subject: &SubjectStatus) -> [String; HEAD.len()] {
-    let none = || String::from("-");
-    let phase = match subject.phase {
-        Phase::Unknown(doubt) => format!("unknown ({})", doubt.reason().as_str()),
-        phase => phase.as_str().to_owned(),
-    };
-    [
-        status.node.to_string(),
-        status
-            .record
-            .map_or_else(none, |(version, _)| format!("v{version}")),
-        subject.subject.to_string(),
-        phase,
-        subject.epoch.to_string(),
-        subject
-            .primary
-            .as_ref()
-            .map_or_else(none, |(region, _)| region.to_string()),
-        subject.head.revision.to_string(),
-        subject
-            .next
-            .as_ref()
-            .map_or_else(none, |(at, to)| format!("{to} at {}", write_time(*at))),
-    ]
-}
-
-/// What does not agree; empty when all is well. Bounded by nodes times slots.
-pub fn disagreements(answers: &[Answer]) -> Vec<String> {
-    let silent = answers.iter().filter(|answer| answer.status.is_none());
-    let mut words: Vec<String> = silent
-        .map(|answer| format!("{} does not answer", answer.node))
-        .collect();
-    let heard: Vec<&Status> = answers
-        .iter()
-        .filter_map(|answer| answer.status.as_ref())
-        .collect();
-    records(&heard, &mut words);
-    let subjects = heard.iter().flat_map(|status| &status.subjects);
-    let subjects: BTreeSet<&Subject> = subjects.map(|subject| &subject.subject).collect();
-    let is_whole = heard.len() == answers.len();
-    for subject in subjects {
-        primaries(&heard, subject, is_whole, &mut words);
-    }
-    for status in heard {
-        if !status.is_clock_trusted {
-            words.push(format!("{}: its clock is not to be trusted", status.node));
-        }
-        for subject in &status.subjects {
-            let name = &subject.subject;
-            if subject.is_taken_over_unsealed {
-                words.push(format!(
-                    "{name}: {} took over in epoch {} without a word of the writer before",
-                    status.node, subject.epoch
-                ));
+fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
+    use lexopt::prelude::*;
+    let (mut file, mut options) = (None, Options::default());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => return Ok(explain(&COMMAND)),
+            Value(path) if file.is_none() => file = Some(PathBuf::from(path)),
+            Long(name) => {
+                let name = name.to_owned();
+                options.take(&name, parser)?;
             }
-            if subject.orphans > 0 {
-                words.push(format!(
-                    "{name}: {} keeps {} orphans: compare them with what is served",
-                    status.node, subject.orphans
-                ));
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let limits = Limits::PRODUCTION;
+    let outcome = match &file {
+        Some(file) => show_file(file, &limits),
+        None => show_nodes(&options, &limits),
+    };
+    Ok(end("show", outcome))
+}
+
+fn show_file(file: &Path, limits: &Limits) -> Result<Exit, Failure> {
+    let found = document::read(file, limits)?;
+    let form = match &found.envelope {
+        None => "a document, to be signed and packed",
+        Some(Envelope {
+            signature: None, ..
+        }) => "a record that nobody has signed",
+        Some(_) => "a signed record; nodes verify the signature",
+    };
+    say(format_args!("{form}"));
+    for line in words::lines(&found.record, now()) {
+        say(format_args!("{line}"));
+    }
+    Ok(Exit::Done)
+}
+
+fn show_nodes(options: &Options, limits: &Limits) -> Result<Exit, Failure> {
+    let nodes = ask(options, NODES, limits)?;
+    let odd = || {
+        let line = "the answer of the relay makes no sense: is it of this version?";
+        (Exit::Failed, line.to_owned())
+    };
+    let nodes = match nodes.status {
+        200 => read_nodes(&nodes.body).ok_or_else(odd)?,
+        status => return Err(refused(status, &nodes)),
+    };
+    let state = ask(options, STATE, limits)?;
+    match state.status {
+        200 => {
+            let envelope = region::unpack(&state.body, limits).map_err(|_| odd())?;
+            let record = region::read(&envelope.document, limits).map_err(|_| odd())?;
+            for line in words::lines(&record, now()) {
+                say(format_args!("{line}"));
             }
         }
+        404 => say(format_args!("no record yet: `region import` brings one")),
+        status => return Err(refused(status, &state)),
     }
-    words
+    say(format_args!(""));
+    Ok(print(&nodes, limits))
 }
 
-fn records(heard: &[&Status], words: &mut Vec<String>) {
-    let newest = heard
-        .iter()
-        .filter_map(|status| status.record)
-        .max_by_key(|(version, _)| *version);
-    let clusters: BTreeSet<&Id> = heard
-        .iter()
-        .filter_map(|status| status.cluster.as_ref())
-        .collect();
-    if clusters.len() > 1 {
-        let names: Vec<&str> = clusters.iter().map(|cluster| cluster.as_str()).collect();
-        words.push(format!(
-            "nodes belong to several clusters: {}",
-            names.join(", ")
-        ));
+/// Everything that was heard, and what does not agree.
+fn print(nodes: &[Heard], limits: &Limits) -> Exit {
+    for line in table(nodes) {
+        say(format_args!("{line}"));
     }
-    let Some((version, digest)) = newest else {
-        return;
+    // A question may wait at a peer for this long before it is answered.
+    let fresh = limits.region.wait + limits.region.ask_timeout;
+    let words = disagreements(nodes, fresh);
+    say(format_args!(""));
+    if words.is_empty() {
+        say(format_args!("All nodes agree."));
+        return Exit::Done;
+    }
+    for line in words {
+        say(format_args!("- {line}"));
+    }
+    Exit::Different
+}
+
+fn ask(options: &Options, path: &'static str, limits: &Limits) -> Result<Reply, Failure> {
+    let request = Request {
+        method: "GET",
+        path,
+        fields: &[],
+        body: b"",
     };
-    for status in heard {
-        match status.record {
-            None => words.push(format!("{} has no record", status.node)),
-            Some((held, _)) if held < version => words.push(format!(
-                "global state must be corrected: {} holds v{held}, the newest is v{version}",
-                status.node
-            )),
-            Some((_, other)) if other != digest => words.push(format!(
-                "global state must be corrected: {} holds another v{version}; sign a higher one",
-                status.node
-            )),
-            Some(_) => {}
-        }
-    }
+    options.send(&request, limits)
 }
 
-fn primaries(heard: &[&Status], subject: &Subject, is_whole: bool, words: &mut Vec<String>) {
-    let lines = heard.iter().filter_map(|status| {
-        let line = status.subjects.iter().find(|line| line.subject == *subject);
-        Some((&status.node, line?))
-    });
-    let lines: Vec<(&Id, &SubjectStatus)> = lines.collect();
-    let active: Vec<&str> = lines
-        .iter()
-        .filter(|(_, line)| line.phase == Phase::Active)
-        .map(|(node, _)| node.as_str())
-        .collect();
-    match active[..] {
-        [] if is_whole => words.push(format!("{subject}: no node is primary now")),
-        [] | [_] => {}
-        _ => words.push(format!(
-            "{subject}: {} are primary at once",
-            active.join(" and ")
-        )),
-    }
-    let newest = lines
-        .iter()
-        .map(|(_, line)| &line.head)
-        .max_by_key(|head| head.revision);
-    for (node, line) in &lines {
-        let is_other = newest.is_some_and(|newest| {
-            newest.revision == line.head.revision && newest.digest != line.head.digest
-        });
-        if is_other {
-            let revision = line.head.revision;
-            words.push(format!(
-                "{subject}: {node} holds another {revision} than others"
-            ));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::region::{Doubt, Epoch, Head};
-    use crate::model::{Digest, Revision};
-    use crate::time::WallMs;
-
-    fn id(text: &str) -> Id {
-        Id::new(text).unwrap()
-    }
-
-    fn answer(node: &str, phase: Phase) -> Answer {
-        let subject = SubjectStatus {
-            subject: Subject::parse("line3/dev").unwrap(),
-            phase,
-            epoch: Epoch(5),
-            primary: Some((id("eu"), id("eu-1"))),
-            next: Some((WallMs::from_unix_ms(1_800_000_000_000), id("au"))),
-            head: Head {
-                revision: Revision::parse("5-7").unwrap(),
-                ..Head::default()
-            },
-            seal: None,
-            is_taken_over_unsealed: false,
-            orphans: 0,
-        };
-        let status = Status {
-            node: id(node),
-            cluster: Some(id("plant")),
-            boot: 1,
-            serial: 1,
-            wall: WallMs::from_unix_ms(0),
-            is_clock_trusted: true,
-            record: Some((42, Digest([1; 32]))),
-            signer: None,
-            parked: 0,
-            subjects: vec![subject],
-            peers: Vec::new(),
-        };
-        Answer {
-            node: id(node),
-            status: Some(status),
-        }
-    }
-
-    fn status(answer: &mut Answer) -> &mut Status {
-        answer.status.as_mut().unwrap()
-    }
-
-    #[test]
-    fn nodes_that_agree_give_a_table_and_no_words() {
-        let answers = [
-            answer("eu-1", Phase::Active),
-            answer("au-1", Phase::Replica),
-        ];
-        assert_eq!(
-            table(&answers),
-            [
-                "NODE  RECORD  SLOT       PHASE    EPOCH  PRIMARY  HEAD  NEXT",
-                "eu-1  v42     line3/dev  active   5      eu       5-7   au at 2027-01-15T08:00:00Z",
-                "au-1  v42     line3/dev  replica  5      eu       5-7   au at 2027-01-15T08:00:00Z",
-            ]
-        );
-        assert_eq!(disagreements(&answers), [""; 0]);
-    }
-
-    #[test]
-    fn a_silent_node_is_a_line_and_a_word() {
-        let silent = Answer {
-            node: id("au-1"),
-            status: None,
-        };
-        let answers = [answer("eu-1", Phase::Replica), silent];
-        assert_eq!(
-            table(&answers)[2],
-            "au-1  -       -          -        -      -        -     -"
-        );
-        assert_eq!(disagreements(&answers), ["au-1 does not answer"]);
-    }
-
-    #[test]
-    fn what_differs_is_said() {
-        let mut old = answer("au-1", Phase::Active);
-        status(&mut old).record = Some((41, Digest([1; 32])));
-        let mut other = answer("us-1", Phase::Unknown(Doubt::Conflict));
-        status(&mut other).record = Some((42, Digest([2; 32])));
-        status(&mut other).is_clock_trusted = false;
-        status(&mut other).subjects[0].orphans = 2;
-        status(&mut other).subjects[0].head.digest = Digest([9; 32]);
-        let answers = [other, answer("eu-1", Phase::Active), old];
-        let words = disagreements(&answers).join("\n");
-        for expected in [
-            "global state must be corrected: au-1 holds v41, the newest is v42",
-            "us-1 holds another v42; sign a higher one",
-            "line3/dev: eu-1 and au-1 are primary at once",
-            "line3/dev: us-1 holds another 5-7 than others",
-            "us-1: its clock is not to be trusted",
-            "us-1 keeps 2 orphans",
-        ] {
-            assert!(words.contains(expected), "{expected} in\n{words}");
-        }
-    }
-
-    #[test]
-    fn nobody_at_all_is_worth_a_word() {
-        let answers = [answer("eu-1", Phase::Hold)];
-        assert_eq!(
-            disagreements(&answers),
-            ["line3/dev: no node is primary now"]
-        );
-    }
+fn refused(status: u16, reply: &Reply) -> Failure {
+    let text = detail(&reply.body);
+    let text = text.unwrap_or_else(|| String::from_utf8_lossy(&reply.body).trim().to_owned());
+    let line = match text.is_empty() {
+        true => format!("the relay answers {status}"),
+        false => text,
+    };
+    (Exit::Failed, line)
 }

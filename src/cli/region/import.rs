@@ -1,0 +1,106 @@
+//! `region import FILE`: hands a record to the relay on this box, which passes it on.
+//!
+//! Reads it first, as the relay will: what is wrong in itself is said without asking anybody. The
+//! relay decides; what it refuses has changed nothing.
+
+use super::{Failure, document, end};
+use crate::cli::admin::{self, Request};
+use crate::cli::{Command, Exit, UsageError, complain, explain, path_value, say};
+use crate::config::Listen;
+use crate::limits::Limits;
+use crate::wire::push::detail;
+use std::path::{Path, PathBuf};
+
+/// The command.
+pub const COMMAND: Command = Command {
+    name: "import",
+    usage: "region import FILE [--admin ADDR] [--token-file FILE]",
+    summary: "Hands a packed record to the running relay, which verifies it and passes it on to \
+              the other nodes; 65 says that it was refused.",
+    run,
+};
+
+/// Where records are.
+pub const STATE: &str = "/v1/region/state";
+
+fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
+    use lexopt::prelude::*;
+    let (mut file, mut options) = (None, Options::default());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Short('h') | Long("help") => return Ok(explain(&COMMAND)),
+            Value(path) if file.is_none() => file = Some(PathBuf::from(path)),
+            Long(name) => {
+                let name = name.to_owned();
+                options.take(&name, parser)?;
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let file = file.ok_or(UsageError::Missing("FILE"))?;
+    Ok(end("import", import(&file, &options, &Limits::PRODUCTION)))
+}
+
+/// How the relay is reached.
+#[derive(Default)]
+pub struct Options {
+    admin: Option<Listen>,
+    token_file: Option<PathBuf>,
+}
+
+impl Options {
+    /// Takes the option `name`, with its value.
+    pub fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<(), UsageError> {
+        match name {
+            "admin" => self.admin = Some(admin::address_value(parser)?),
+            "token-file" => self.token_file = Some(path_value(parser)?),
+            _ => return Err(lexopt::Error::UnexpectedOption(format!("--{name}")).into()),
+        }
+        Ok(())
+    }
+
+    /// Asks the relay.
+    pub fn send(&self, request: &Request<'_>, limits: &Limits) -> Result<admin::Reply, Failure> {
+        let token = self.token_file.as_deref();
+        let token = token.map(|path| admin::token(path, limits)).transpose();
+        let token = token.map_err(|problem| (Exit::Failed, problem))?;
+        let address = self.admin.clone();
+        let address = address.unwrap_or_else(admin::default_address);
+        let reply = admin::send(&address, request, token.as_ref(), limits);
+        reply.map_err(|error| (Exit::Failed, error.to_string()))
+    }
+}
+
+fn import(file: &Path, options: &Options, limits: &Limits) -> Result<Exit, Failure> {
+    let found = document::read(file, limits)?;
+    if found.envelope.is_none() {
+        let line = format!(
+            "{}: a document, not a record: `region pack` makes one of it and its signature",
+            file.display()
+        );
+        return Err((Exit::Refused, line));
+    }
+    let request = Request {
+        method: "PUT",
+        path: STATE,
+        fields: &[("content-type", "application/json")],
+        body: &found.bytes,
+    };
+    let reply = options.send(&request, limits)?;
+    let text = detail(&reply.body);
+    let text = text.unwrap_or_else(|| String::from_utf8_lossy(&reply.body).trim().to_owned());
+    match reply.status {
+        200..300 => {
+            say(format_args!("{text}"));
+            Ok(Exit::Done)
+        }
+        status => {
+            complain(format_args!("{text}"));
+            let exit = match status {
+                400 | 409 | 413 | 422 => Exit::Refused,
+                _ => Exit::Failed,
+            };
+            Err((exit, format!("refused ({status})")))
+        }
+    }
+}
