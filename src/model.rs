@@ -202,6 +202,8 @@ pub struct Past {
     pub seeds: Vec<Digest>,
     /// 0-0 for a slot that was never the operator's.
     pub revision: Revision,
+    /// What the term of `revision` was built on; 0-0 without regions.
+    pub parent: Revision,
     /// What the clock said at the last push, in seconds since 1970; `None` while there was none.
     pub pushed_unix_s: Option<u64>,
 }

@@ -53,6 +53,10 @@ pub struct Region {
     pub signers_max: usize,
     /// Shortest peer key: 32 characters are 128 bits in hex.
     pub peer_key_bytes_min: usize,
+    /// Contents that lost and are kept for people to look at: one for each slot...
+    pub orphans_max: usize,
+    /// ...and the sum of them. When they are full, no fork is taken any more.
+    pub orphans_bytes_max: u64,
     /// How often both clocks are compared when nothing else happens: a clock that is set is found
     /// before a switch is due by it.
     pub look_interval: Duration,
@@ -88,6 +92,8 @@ impl Region {
         disagreements_max: 64,
         signers_max: 8,
         peer_key_bytes_min: 32,
+        orphans_max: 256,
+        orphans_bytes_max: 64 * 1024 * KIB as u64,
         look_interval: Duration::from_secs(2),
         said_subjects_max: 2048,
         status_bytes_max: 256 * KIB,

@@ -72,6 +72,13 @@ struct Header {
         deserialize_with = "given"
     )]
     pushed: Option<u64>,
+    /// Of slots that were routed between regions only.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "given"
+    )]
+    parent: Option<String>,
     bytes: usize,
 }
 
@@ -94,6 +101,8 @@ pub enum KeepError {
     Header { problem: &'static str },
     /// The record of another slot: the file was renamed.
     OtherSlot { found: String },
+    /// The word of another node: the file was copied, or the node was renamed.
+    OtherNode { found: String },
     /// The document is not one that this relay serves.
     Document(DocumentError),
     /// The document is good, and another one than the line says.
@@ -103,7 +112,7 @@ pub enum KeepError {
 impl fmt::Display for KeepError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KeepError::NotARecord => formatter.write_str("this is no record of a slot"),
+            KeepError::NotARecord => formatter.write_str("this is no record of a relay"),
             KeepError::UnknownFormat { format } => write!(
                 formatter,
                 "a record in format {format}, of another version of the relay"
@@ -113,6 +122,12 @@ impl fmt::Display for KeepError {
             KeepError::Header { problem } => write!(formatter, "the first line is odd: {problem}"),
             KeepError::OtherSlot { found } => {
                 write!(formatter, "the record of slot {found}: was it renamed?")
+            }
+            KeepError::OtherNode { found } => {
+                write!(
+                    formatter,
+                    "the word of node {found}: was it copied, or renamed?"
+                )
             }
             KeepError::Document(error) => {
                 write!(formatter, "its document is refused: {error}")
@@ -154,9 +169,11 @@ pub fn encode(record: &Record) -> Vec<u8> {
         adopted,
         seeds,
         revision,
+        parent,
         pushed_unix_s,
     } = &record.past;
     let is_operators = *revision > Revision::default();
+    let is_routed = is_operators && *parent > Revision::default();
     let known = |(digest, source): &(Digest, Source)| (digest.to_string(), source.as_str().into());
     let header = Header {
         slot: record.slot.to_string(),
@@ -167,35 +184,37 @@ pub fn encode(record: &Record) -> Vec<u8> {
         seeds: seeds.iter().map(Digest::to_string).collect(),
         revision: is_operators.then(|| revision.to_string()),
         pushed: pushed_unix_s.filter(|_| is_operators),
+        parent: is_routed.then(|| parent.to_string()),
         bytes: record.document.len(),
     };
     // Strings and numbers have no way to fail.
     let line = serde_json::to_string(&header).unwrap_or_default();
-    let mut bytes = Vec::with_capacity(
-        FORMAT.len() + CHECKSUM_BYTES + MORE.len() + line.len() + record.document.len(),
-    );
+    checked(&line, &record.document)
+}
+
+/// `line`, an object, with the format and a checksum over all that follows put before its keys, and
+/// `rest` below it. Bounded by their lengths.
+pub(super) fn checked(line: &str, rest: &[u8]) -> Vec<u8> {
+    let mut bytes =
+        Vec::with_capacity(FORMAT.len() + CHECKSUM_BYTES + MORE.len() + line.len() + rest.len());
     bytes.extend_from_slice(FORMAT.as_bytes());
     bytes.extend_from_slice(&[b'0'; CHECKSUM_BYTES]);
     let covered = bytes.len();
     bytes.extend_from_slice(MORE.as_bytes());
     bytes.extend_from_slice(line.strip_prefix('{').unwrap_or_default().as_bytes());
     bytes.push(b'\n');
-    bytes.extend_from_slice(&record.document);
+    bytes.extend_from_slice(rest);
     let checksum = HEXLOWER.encode(digest(&SHA256, &bytes[covered..]).as_ref());
     bytes[FORMAT.len()..covered].copy_from_slice(checksum.as_bytes());
     bytes
 }
 
-/// Reads the record of `slot` and judges its document anew. Bounded by the length of `bytes`.
+/// What [`checked`] was given: the line, an object again, and what lies below it. Bounded by the
+/// length of `bytes`.
 ///
 /// # Errors
-/// Whatever makes it something else than what [`encode`] wrote for this slot, or a document that
-/// no slot may serve.
-pub fn decode(
-    bytes: &[u8],
-    slot: &SlotKey,
-    limits: &Limits,
-) -> Result<(Record, Snapshot), KeepError> {
+/// `NotARecord`, `UnknownFormat`, `Damaged`, or a line that has no end.
+pub(super) fn unchecked(bytes: &[u8]) -> Result<(Vec<u8>, &[u8]), KeepError> {
     let Some(rest) = bytes.strip_prefix(FORMAT.as_bytes()) else {
         return Err(foreign(bytes));
     };
@@ -214,9 +233,22 @@ pub fn decode(
         .strip_prefix(MORE.as_bytes())
         .ok_or(odd("nothing follows the checksum"))?;
     let end = covered.iter().position(|byte| *byte == b'\n');
-    let (line, document) = covered.split_at(end.ok_or(odd("it has no end"))?);
-    let document = document.get(1..).unwrap_or_default();
-    let line = [b"{", line].concat();
+    let (line, rest) = covered.split_at(end.ok_or(odd("it has no end"))?);
+    Ok(([b"{", line].concat(), rest.get(1..).unwrap_or_default()))
+}
+
+/// Reads the record of `slot` and judges its document anew. Bounded by the length of `bytes`.
+///
+/// # Errors
+/// Whatever makes it something else than what [`encode`] wrote for this slot, or a document that
+/// no slot may serve.
+pub fn decode(
+    bytes: &[u8],
+    slot: &SlotKey,
+    limits: &Limits,
+) -> Result<(Record, Snapshot), KeepError> {
+    let (line, document) = unchecked(bytes)?;
+    let odd = |problem| KeepError::Header { problem };
     let header: Header =
         serde_json::from_slice(&line).map_err(|_| odd("a key is missing, unknown or odd"))?;
     if header.slot != slot.to_string() {
@@ -261,6 +293,11 @@ fn record(
         Some(Some(revision)) if revision > Revision::default() => revision,
         _ => return Err(odd("its revision is none")),
     };
+    let parent = match header.parent.as_deref().map(Revision::parse) {
+        None => Revision::default(),
+        Some(Some(parent)) if parent > Revision::default() && parent < revision => parent,
+        _ => return Err(odd("what it was built on is no revision before it")),
+    };
     let record = Record {
         slot: slot.clone(),
         digest: digest(&header.digest)?,
@@ -270,6 +307,7 @@ fn record(
             adopted: header.history.iter().map(known).collect::<Result<_, _>>()?,
             seeds: header.seeds.iter().map(digest).collect::<Result<_, _>>()?,
             revision,
+            parent,
             pushed_unix_s: header.pushed,
         },
         document: Bytes::copy_from_slice(document),

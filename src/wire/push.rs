@@ -19,13 +19,13 @@ use crate::time::Duration;
 /// When a push is meant to count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    if_match: Option<Tags>,
-    if_none_match: Option<Tags>,
+    pub if_match: Option<Tags>,
+    pub if_none_match: Option<Tags>,
 }
 
 /// A list of entity tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Tags {
+pub enum Tags {
     Any,
     /// Tags that are no revision are nobody's.
     These(Vec<Option<Revision>>),
@@ -305,14 +305,16 @@ impl Refusal {
     }
 }
 
-/// The sentence in the body of a refusal, for whoever asked; `None` when it is another body.
+/// The sentences in the body of a refusal, for whoever asked; `None` when it is another body.
 pub fn detail(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Detailed {
-        detail: String,
+        title: Option<String>,
+        detail: Option<String>,
     }
-    let read: Option<Detailed> = serde_json::from_slice(body).ok();
-    read.map(|problem| problem.detail)
+    let read: Detailed = serde_json::from_slice(body).ok()?;
+    let sentences: Vec<String> = [read.title, read.detail].into_iter().flatten().collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 fn line(document: &impl Serialize) -> Vec<u8> {

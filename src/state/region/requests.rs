@@ -38,6 +38,10 @@ pub enum Precondition {
     Content,
     /// `If-None-Match: *`.
     NoContent,
+    /// `If-None-Match`: none of these.
+    NoneOf(Box<[Revision]>),
+    /// All of these, of which there are two at most.
+    All(Box<[Precondition]>),
 }
 
 impl Precondition {
@@ -50,6 +54,8 @@ impl Precondition {
             Precondition::OneOf(wanted) => is_there && wanted.contains(&current),
             Precondition::Content => is_there,
             Precondition::NoContent => !is_there,
+            Precondition::NoneOf(unwanted) => !is_there || !unwanted.contains(&current),
+            Precondition::All(all) => all.iter().all(|one| one.holds(current)),
         }
     }
 }

@@ -7,6 +7,9 @@
 //! takes no seed, which would put other content under the revision that is being written; the seed
 //! is read again afterwards. A push of what is served already is none.
 //!
+//! Where regions route the writes of a slot, its revisions are minted there (`state::region`), and
+//! a seed fills it only while it is empty: the nodes would otherwise drift apart by their seeds.
+//!
 //! Trip: a push that cannot be kept. Recovery: what is served is kept again, over whatever the
 //! failure has left, and the next push finds the slot as if nothing had been.
 
@@ -19,7 +22,11 @@ use super::{Slot, Slots};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pushes {
     is_operators: bool,
+    /// Several sites write it in turns; who does is none of this room's business.
+    is_routed: bool,
     revision: Revision,
+    /// What the term of `revision` was built on.
+    parent: Revision,
     pushed_unix_s: Option<u64>,
     underway: Option<Underway>,
 }
@@ -27,6 +34,8 @@ pub(super) struct Pushes {
 /// A push that is being kept.
 #[derive(Clone, Copy, Debug)]
 struct Underway {
+    revision: Revision,
+    parent: Revision,
     unix_s: u64,
     is_seed_waiting: bool,
 }
@@ -36,6 +45,14 @@ impl Slots {
     pub fn give_to_operator(&mut self, index: SlotIndex) {
         if let Some(slot) = self.slots.get_mut(usize::from(index.0)) {
             slot.pushes.is_operators = true;
+        }
+    }
+
+    /// The revisions of the slot are minted by regions from now on, and a seed is no more than its
+    /// first content. To be told with [`Slots::give_to_operator`].
+    pub fn route(&mut self, index: SlotIndex) {
+        if let Some(slot) = self.slots.get_mut(usize::from(index.0)) {
+            slot.pushes.is_routed = true;
         }
     }
 
@@ -56,18 +73,23 @@ impl Slots {
             slot.confirm(Source::Operator, now);
             return None;
         }
-        let unix_s = wall.as_unix();
-        slot.pushes.underway = Some(Underway {
-            unix_s,
-            is_seed_waiting: false,
-        });
-        let mut history = slot.history.clone();
-        history.adopt(digest, Source::Operator);
-        Some(Past {
-            revision: slot.pushes.revision.next(),
-            pushed_unix_s: Some(unix_s),
-            ..history.past()
-        })
+        let (revision, parent) = (slot.pushes.revision.next(), slot.pushes.parent);
+        Some(slot.begin(digest, revision, parent, wall))
+    }
+
+    /// The same for content whose place in the sequence was given from outside, be it served
+    /// already or not: what is to be kept. `parent`: what the term of `revision` was built on.
+    ///
+    /// Bounded by the bounds of `history`.
+    pub fn begin_push_at(
+        &mut self,
+        index: SlotIndex,
+        digest: Digest,
+        (revision, parent): (Revision, Revision),
+        wall: Wall,
+    ) -> Option<Past> {
+        let slot = self.slots.get_mut(usize::from(index.0))?;
+        Some(slot.begin(digest, revision, parent, wall))
     }
 
     /// The push has ended: it is kept and was offered, or it could not be kept. Returns whether a
@@ -79,8 +101,10 @@ impl Slots {
             return false;
         };
         let underway = slot.pushes.underway.take();
-        if underway.is_some() && !is_kept {
-            self.unkept.insert(index);
+        match &underway {
+            Some(underway) if is_kept => slot.pushes.settle(*underway),
+            Some(_) => drop(self.unkept.insert(index)),
+            None => {}
         }
         underway.is_some_and(|underway| underway.is_seed_waiting)
     }
@@ -98,6 +122,34 @@ impl Slot {
         is_counted.then_some(self.pushes.revision)
     }
 
+    /// What the term of the slot's revision was built on.
+    pub fn parent(&self) -> Revision {
+        self.pushes.parent
+    }
+
+    /// Whether regions mint its revisions.
+    pub fn is_routed(&self) -> bool {
+        self.pushes.is_routed
+    }
+
+    fn begin(&mut self, digest: Digest, revision: Revision, parent: Revision, wall: Wall) -> Past {
+        let unix_s = wall.as_unix();
+        self.pushes.underway = Some(Underway {
+            revision,
+            parent,
+            unix_s,
+            is_seed_waiting: false,
+        });
+        let mut history = self.history.clone();
+        history.adopt(digest, Source::Operator);
+        Past {
+            revision,
+            parent,
+            pushed_unix_s: Some(unix_s),
+            ..history.past()
+        }
+    }
+
     /// What the clock said at the last push to an operator's slot.
     pub fn pushed_at(&self) -> Option<Wall> {
         let unix_s = self.pushes.pushed_unix_s?;
@@ -108,6 +160,7 @@ impl Slot {
 impl Pushes {
     pub(super) fn restore(&mut self, past: &Past) {
         self.revision = past.revision;
+        self.parent = past.parent;
         self.pushed_unix_s = past.pushed_unix_s;
     }
 
@@ -115,6 +168,7 @@ impl Pushes {
     pub(super) fn complete(&self, past: Past) -> Past {
         Past {
             revision: self.revision,
+            parent: self.parent,
             pushed_unix_s: self.pushed_unix_s,
             ..past
         }
@@ -133,24 +187,29 @@ impl Pushes {
 
     /// Whether no seed replaces what is served.
     pub(super) fn outrank_seeds(&self) -> bool {
-        self.is_operators && self.pushed_unix_s.is_some()
+        self.is_operators && (self.is_routed || self.pushed_unix_s.is_some())
     }
 
     /// The slot has adopted content of `source`. Returns whether that is kept already.
     pub(super) fn advance(&mut self, source: Source) -> bool {
+        if let Some(underway) = self.underway.filter(|_| source == Source::Operator) {
+            self.settle(underway);
+            return true;
+        }
         // A slot that is the operator's no longer goes on counting: it may be again.
         let is_counted = self.is_operators || self.revision > Revision::default();
         let is_counted_already = source == Source::Cache && self.revision > Revision::default();
         if is_counted && !is_counted_already {
             self.revision = self.revision.next();
         }
-        match &self.underway {
-            Some(underway) if source == Source::Operator => {
-                self.pushed_unix_s = Some(underway.unix_s);
-                true
-            }
-            _ => false,
-        }
+        false
+    }
+
+    /// A push is kept, and counts.
+    fn settle(&mut self, underway: Underway) {
+        self.revision = underway.revision;
+        self.parent = underway.parent;
+        self.pushed_unix_s = Some(underway.unix_s);
     }
 }
 
@@ -287,5 +346,38 @@ mod tests {
         slots.restore(FIRST, &past);
         offer(&mut slots, 1, Source::Cache);
         assert_eq!(revision(&slots).as_deref(), Some("0-1"));
+    }
+
+    #[test]
+    fn a_place_that_is_given_is_taken_even_for_content_that_is_served() {
+        let mut slots = slots();
+        slots.route(FIRST);
+        offer(&mut slots, 1, Source::Seed);
+        slots.poll_keep();
+        let place = |text| Revision::parse(text).unwrap();
+        for (content, at) in [(2, ("5-1", "0-1")), (2, ("6-0", "5-1"))] {
+            let (revision, parent) = (place(at.0), place(at.1));
+            let digest = Digest([content; 32]);
+            let past = slots.begin_push_at(FIRST, digest, (revision, parent), WALL);
+            offer(&mut slots, content, Source::Operator);
+            slots.end_push(FIRST, true);
+            let slot = slots.of(FIRST).unwrap();
+            assert_eq!(past, Some(slot.past()));
+            assert_eq!((slot.revision(), slot.parent()), (Some(revision), parent));
+            assert_eq!(slots.poll_keep(), None, "it is kept already");
+        }
+    }
+
+    #[test]
+    fn a_seed_is_the_first_content_of_a_routed_slot_and_no_more() {
+        let mut slots = slots();
+        slots.route(FIRST);
+        let first = offer(&mut slots, 1, Source::Seed);
+        assert!(matches!(first, Adoption::Adopted(_)));
+        assert_eq!(offer(&mut slots, 2, Source::Seed), Adoption::Superseded);
+        assert_eq!(
+            (served(&slots), revision(&slots).as_deref()),
+            (1, Some("0-1"))
+        );
     }
 }

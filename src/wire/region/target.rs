@@ -14,6 +14,8 @@ use crate::time::Duration;
 pub const STATUS: &str = "/v1/region/status";
 /// Where the state record is.
 pub const STATE: &str = "/v1/region/state";
+/// What a node has heard of all nodes; on the admin listener only.
+pub const NODES: &str = "/v1/region/nodes";
 const REGION: &str = "/v1/region/";
 const SLOTS: &str = "/v1/slots/";
 

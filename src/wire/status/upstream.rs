@@ -340,7 +340,10 @@ mod tests {
         slot.links[0].last_problem = Some("eu-1.test:7070: no answer".into());
         slot.links[0].last_problem_s = Some(60);
         let line = complaints(&status.slots).remove(0);
-        assert!(line.ends_with(": writer eu-1: eu-1.test:7070: no answer"), "{line}");
+        assert!(
+            line.ends_with(": writer eu-1: eu-1.test:7070: no answer"),
+            "{line}"
+        );
     }
 
     #[test]
