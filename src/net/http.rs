@@ -443,7 +443,9 @@ impl Wanted {
             }
             Wanted::Admin(Command::Push(push)) => push.too_large(driver),
             Wanted::Peer(command) => command.too_large(driver),
-            Wanted::Token | Wanted::Admin(Command::Reload) => driver.refuse(Reject::BodyTooLarge),
+            Wanted::Token | Wanted::Admin(Command::Reload | Command::Record) => {
+                driver.refuse(Reject::BodyTooLarge)
+            }
         }
     }
 

@@ -12,6 +12,7 @@
 //!
 //! Trip: a step of a write that fails. Recovery: a write that works; `state::saves` says when.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -276,28 +277,53 @@ pub enum NotKept {
     Failed(String),
 }
 
+impl fmt::Display for NotKept {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            NotKept::Busy => "the disk has more to do than it can",
+            NotKept::Failed(problem) => problem,
+        })
+    }
+}
+
 /// Writes `record` and waits until it is safe. Nobody else may write that slot meanwhile.
 ///
 /// # Errors
 /// There is no folder, or the disk has no room for the job or failed. What lies there then is the
 /// record or the one before it, whole.
 pub async fn write(driver: &Rc<Driver>, record: wire::Record) -> Result<(), NotKept> {
-    let (folder, write) = {
+    let folder = driver.keep.borrow().folder().map(Path::to_owned);
+    let path = folder
+        .unwrap_or_default()
+        .join(wire::file_name(&record.slot));
+    let (slot, digest) = (record.slot.clone(), record.digest);
+    write_file(driver, path, move || wire::encode(&record)).await?;
+    let log = &driver.log;
+    log.debug(format_args!("slot {slot}: kept {digest}"));
+    Ok(())
+}
+
+/// Writes what `encode` gives, in the disk lane, and waits until it is safe. The file lies in the
+/// folder or beside it, and is nobody else's.
+///
+/// # Errors
+/// As [`write`]'s.
+pub async fn write_file(
+    driver: &Rc<Driver>,
+    path: PathBuf,
+    encode: impl FnOnce() -> Vec<u8> + Send + 'static,
+) -> Result<(), NotKept> {
+    let write = {
         let keep = driver.keep.borrow();
-        let Some(folder) = keep.folder() else {
+        if keep.folder().is_none() {
             let problem = keep.problem.as_ref().map(|(problem, _)| problem.clone());
             let problem = problem.unwrap_or_else(|| "there is no state folder".to_owned());
             return Err(NotKept::Failed(problem));
-        };
-        (folder.to_owned(), keep.write)
+        }
+        keep.write
     };
-    let path = folder.join(wire::file_name(&record.slot));
-    let (slot, digest) = (record.slot.clone(), record.digest);
-    let job = move || write(&path, &wire::encode(&record));
-    match driver.disk.run(job).await {
+    match driver.disk.run(move || write(&path, &encode())).await {
         Ok(Ok(())) => {
-            let log = &driver.log;
-            log.debug(format_args!("slot {slot}: kept {digest}"));
             note_success(driver, driver.clock.now());
             Ok(())
         }

@@ -13,19 +13,23 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use smol::lock::Semaphore;
+use smol::lock::{Semaphore, SemaphoreGuard};
 
 use crate::limits::Limits;
+use crate::model::region::Outcome::NotAttempted;
 use crate::model::{Digest, Past, Revision, Role, SlotIndex, SlotKey, Snapshot, Source};
 use crate::wire::http::response::Answer;
 use crate::wire::http::{Head, Method};
 use crate::wire::keep::Record;
 use crate::wire::push::{self, Conditions, Outcome, Owner, Refusal};
+use crate::wire::region::peer;
 use crate::wire::seed::Seed;
 use crate::wire::{DecodeError, gzip};
 
 use super::driver::Driver;
 use super::keep::{self, NotKept};
+use super::region;
+use super::region::write::Arrival;
 use super::seed;
 
 /// The pushes that wait.
@@ -47,12 +51,23 @@ impl Default for Pushes {
     }
 }
 
+impl Pushes {
+    /// The right to change what a slot holds.
+    pub(super) async fn turn(&self) -> SemaphoreGuard<'_> {
+        self.turn.acquire().await
+    }
+}
+
 /// A push whose head was read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Push {
-    slot: SlotIndex,
-    conditions: Conditions,
-    is_compressed: bool,
+    pub(super) slot: SlotIndex,
+    pub(super) conditions: Conditions,
+    pub(super) is_compressed: bool,
+    /// By which name it may come again; means something only between regions, as what follows.
+    pub(super) key: Option<Box<str>>,
+    /// It may be sent on to another relay.
+    pub(super) may_forward: bool,
 }
 
 /// What the head of a request for a slot comes to.
@@ -70,21 +85,28 @@ pub fn decide(driver: &Driver, slot: SlotIndex, head: &Head<'_>) -> Asked {
     if matches!(head.method, Method::Get | Method::Head) {
         return Asked::Answer(show(driver, slot));
     }
-    match push(driver, slot, head) {
+    match read(driver, slot, head) {
         Ok(push) => Asked::Push(push),
         Err(refusal) => Asked::Answer(refuse(driver, slot, &refusal)),
     }
 }
 
-fn push(driver: &Driver, slot: SlotIndex, head: &Head<'_>) -> Result<Push, Refusal> {
+/// What the head of a push says.
+pub(super) fn read(driver: &Driver, slot: SlotIndex, head: &Head<'_>) -> Result<Push, Refusal> {
     if driver.is_draining() {
         return Err(Refusal::Draining);
     }
     let conditions = Conditions::parse(head.if_match, head.if_none_match);
     let is_gzip =
         |coding: &str| coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip");
+    let key = |value| {
+        let unreadable = DecodeError::Malformed("Idempotency-Key");
+        peer::idempotency_key(value, &driver.limits).ok_or(Refusal::Malformed(unreadable))
+    };
     Ok(Push {
         slot,
+        key: head.idempotency_key.map(key).transpose()?,
+        may_forward: !head.stays_here,
         conditions: conditions.map_err(Refusal::Malformed)?,
         is_compressed: match head.content_encoding {
             None => false,
@@ -110,7 +132,8 @@ fn other_owner(driver: &Driver, slot: SlotIndex) -> Option<Owner> {
 fn show(driver: &Driver, slot: SlotIndex) -> Answer {
     let state = driver.state.borrow();
     let found = state.slots.of(slot);
-    let shown = found.and_then(|slot| Some((slot.held.as_ref()?, slot.revision()?)));
+    let routed = region::write::place(driver, slot);
+    let shown = found.and_then(|slot| Some((slot.held.as_ref()?, routed.or(slot.revision())?)));
     match shown {
         Some((held, revision)) => Answer::json(200, held.snapshot.json.to_vec())
             .with("etag", push::etag(revision))
@@ -135,17 +158,31 @@ impl Push {
     }
 }
 
-fn refuse(driver: &Driver, slot: SlotIndex, refusal: &Refusal) -> Answer {
+/// The answer to a push that never came to be one, counted.
+pub(super) fn refuse(driver: &Driver, index: SlotIndex, refusal: &Refusal) -> Answer {
     driver.count(|counters| counters.pushes_refused += 1);
     let state = driver.state.borrow();
-    let Some(slot) = state.slots.of(slot) else {
+    let Some(slot) = state.slots.of(index) else {
         return Answer::new(404);
     };
-    refusal.answer(&slot.key, slot.revision(), driver.limits.retry_after)
+    let current = region::write::place(driver, index).or(slot.revision());
+    let answer = refusal.answer(&slot.key, current, driver.limits.retry_after);
+    match driver.region {
+        Some(_) => answer.with(peer::OUTCOME, NotAttempted.as_str()),
+        None => answer,
+    }
 }
 
 /// Takes a push whose body was read.
 pub async fn run(driver: &Rc<Driver>, push: Push, body: Vec<u8>) -> Answer {
+    if driver.region.is_some() {
+        let arrival = Arrival::Client {
+            may_forward: push.may_forward,
+            key: push.key.clone(),
+        };
+        // Large, and not for the connections that never push.
+        return Box::pin(region::write::write(driver, arrival, push, body)).await;
+    }
     let slot = push.slot;
     let outcome = match take(driver, push, body).await {
         Ok(outcome) => outcome,
@@ -166,7 +203,7 @@ async fn take(driver: &Rc<Driver>, push: Push, body: Vec<u8>) -> Result<Outcome,
     if !push.conditions.hold(current) {
         return Err(Refusal::Stale);
     }
-    let snapshot = judged(driver, key, body, push.is_compressed).await?;
+    let (snapshot, _) = judged(driver, key, body, push.is_compressed).await?;
     let Some(past) = begin(driver, push.slot, snapshot.digest) else {
         end(driver, push.slot, true);
         return Ok(Outcome::Unchanged);
@@ -194,20 +231,22 @@ fn stands(driver: &Driver, slot: SlotIndex) -> Option<(SlotKey, Option<Revision>
     Some((slot.key.clone(), slot.revision()))
 }
 
-/// Judges the document: a small one right here, as long as it is not compressed.
-async fn judged(
+/// Judges the document: a small one right here, as long as it is not compressed. With what is to be
+/// served comes the body, as it was sent.
+pub(super) async fn judged(
     driver: &Rc<Driver>,
     key: SlotKey,
     body: Vec<u8>,
     is_compressed: bool,
-) -> Result<Snapshot, Refusal> {
+) -> Result<(Snapshot, Vec<u8>), Refusal> {
     let limits = driver.limits.clone();
     if !is_compressed && body.len() <= limits.packed_on_loop_bytes_max {
-        return judge(&body, &key, false, &limits);
+        return judge(&body, &key, false, &limits).map(|snapshot| (snapshot, body));
     }
-    let job = driver
-        .disk
-        .run(move || judge(&body, &key, is_compressed, &limits));
+    let job = driver.disk.run(move || {
+        let snapshot = judge(&body, &key, is_compressed, &limits);
+        snapshot.map(|snapshot| (snapshot, body))
+    });
     job.await.map_err(|_| Refusal::Crowded)?
 }
 
@@ -245,7 +284,13 @@ fn begin(driver: &Driver, slot: SlotIndex, digest: Digest) -> Option<Past> {
     Some(past)
 }
 
-fn record(driver: &Driver, slot: SlotIndex, snapshot: &Snapshot, past: Past) -> Option<Record> {
+/// What is to be kept of an operator's slot.
+pub(super) fn record(
+    driver: &Driver,
+    slot: SlotIndex,
+    snapshot: &Snapshot,
+    past: Past,
+) -> Option<Record> {
     let state = driver.state.borrow();
     Some(Record {
         slot: state.slots.of(slot)?.key.clone(),
@@ -257,7 +302,8 @@ fn record(driver: &Driver, slot: SlotIndex, snapshot: &Snapshot, past: Past) -> 
     })
 }
 
-fn end(driver: &Driver, slot: SlotIndex, is_kept: bool) {
+/// The push has ended, one way or the other.
+pub(super) fn end(driver: &Driver, slot: SlotIndex, is_kept: bool) {
     let mut state = driver.state.borrow_mut();
     state.saves.release(slot);
     let is_seed_waiting = state.slots.end_push(slot, is_kept);

@@ -12,6 +12,7 @@ use super::driver::Driver;
 use super::follow;
 use super::load::{self, LoadError, Loaded};
 use super::proxy;
+use super::region;
 use super::seed;
 use super::tunnels::Tunnels;
 
@@ -89,6 +90,7 @@ async fn try_reload(driver: &Rc<Driver>) -> Report {
         return refused(loaded.problems);
     }
     let mut lines = apply(driver, loaded);
+    lines.extend(region::record::reload(driver).await);
     seed::forget(driver);
     match seed::read(driver).await {
         Ok(verdict) => {
@@ -126,7 +128,9 @@ fn apply(driver: &Rc<Driver>, mut loaded: Loaded) -> Vec<String> {
     let now = driver.clock.now();
     loaded.keep_slots(&old.config);
     let mut state = driver.state.borrow_mut();
-    let gone = state.access.replace(loaded.keys_in_use(), loaded.unreadable);
+    let gone = state
+        .access
+        .replace(loaded.keys_in_use(), loaded.unreadable);
     // A key that is gone may use no slot.
     state.close_not_allowed(CLOSE_KEY_REMOVED);
     state.watch_seed(loaded.config.seed.is_some(), now);

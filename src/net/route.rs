@@ -63,6 +63,7 @@ impl Wanted {
             Wanted::Token => limits.credential_bytes_max,
             Wanted::Events { .. } => limits.body_bytes_max,
             Wanted::Admin(admin::Command::Push(_)) => limits.push_bytes_max,
+            Wanted::Admin(admin::Command::Record) => limits.region.record_bytes_max,
             Wanted::Admin(admin::Command::Reload) => limits.body_bytes_max,
             Wanted::Peer(command) => command.bytes_max(limits),
         }

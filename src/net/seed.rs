@@ -14,6 +14,7 @@ use crate::time::Instant;
 use crate::wire::{gzip, seed as wire};
 
 use super::driver::Driver;
+use super::region;
 use super::watch::{Fingerprint, Settled, Watch, read_settled};
 
 /// What is known about the file.
@@ -214,6 +215,7 @@ fn adopt(driver: &Driver, offers: Vec<Offer>) -> Verdict {
                 Adoption::Adopted(_) => {
                     verdict.adopted += 1;
                     note_adoption(driver, index);
+                    region::store::handle_seed(driver, index);
                 }
                 Adoption::Unchanged => verdict.unchanged += 1,
                 Adoption::Stale | Adoption::Superseded => {
@@ -291,6 +293,9 @@ fn note_superseded(driver: &Driver, index: SlotIndex) {
         let origin = slot.origin().unwrap_or(held.source);
         let why = match slot.pushed_at() {
             Some(_) => "it was pushed to, and is the operator's from then on",
+            None if slot.is_routed() => {
+                "a region is primary for it, and a seed is its first content only"
+            }
             None => {
                 "the seed was seen before, or an upstream is followed; a seed with other content \
                  is new"

@@ -33,7 +33,7 @@ use super::proxy::{self, Proxy};
 use super::sockets::{Inherited, Listener, Reach, SocketError};
 use super::spool::{self, Place};
 use super::upstream::{Net, Resolver};
-use super::{RunError, listen, seed};
+use super::{RunError, listen, region, seed};
 
 /// What outgoing connections are made with.
 pub(super) fn net(clock: Clock, limits: Limits, disk: Disk, executor: &LocalExecutor<'_>) -> Net {
@@ -62,7 +62,9 @@ pub(super) fn driver(
     let watches_seed = loaded.config.seed.is_some();
     let slots = loaded.config.slots.clone();
     let mut state = Relay::new(slots, watches_seed, form, &limits, clock.now());
-    state.access.replace(loaded.keys_in_use(), loaded.unreadable);
+    state
+        .access
+        .replace(loaded.keys_in_use(), loaded.unreadable);
     let random_seed = random_seed(&clock);
     state.sessions = sessions(&loaded.config, &limits, random_seed);
     give_to_operator(&mut state, &loaded.config);
@@ -112,6 +114,9 @@ pub(super) fn give_to_operator<P>(state: &mut Relay<P>, config: &Config) {
     for (index, slot) in (0..).map(SlotIndex).zip(&config.slots) {
         if config.operator_slots.contains(slot) {
             state.slots.give_to_operator(index);
+            if config.region.is_some() {
+                state.slots.route(index);
+            }
             state.sessions.leave_out(index);
         }
     }
@@ -139,6 +144,8 @@ pub(super) async fn content(driver: &Rc<Driver>) -> Result<(), RunError> {
         // A seed that cannot be used is noted where it is found; the relay waits for a better one.
         let _ = seed::read(driver).await;
     }
+    region::store::open(driver).await;
+    region::record::open(driver).await;
     deliver_events(driver).await;
     driver.state.borrow_mut().fanout.open();
     Ok(())

@@ -20,12 +20,15 @@ use subtle::ConstantTimeEq;
 use crate::model::{Reject, SlotKey};
 use crate::wire::http::response::Answer;
 use crate::wire::http::{Head, Method, Target};
+use crate::wire::region as region_wire;
+use crate::wire::region::target;
 use crate::wire::reject;
 
 use super::connection::{Connection, Door};
 use super::driver::Driver;
 use super::log::Cause;
 use super::push::{self, Asked, Push};
+use super::region;
 use super::reload;
 use super::route::{Action, Wanted};
 
@@ -37,6 +40,8 @@ const SLOTS: &str = "/v1/slots/";
 pub enum Command {
     Reload,
     Push(Box<Push>),
+    /// A state record.
+    Record,
 }
 
 /// What is behind a path.
@@ -50,6 +55,9 @@ enum Resource<'a> {
     Reload,
     /// `collection/environment`.
     Slot(&'a str),
+    RegionStatus,
+    RegionState,
+    RegionNodes,
 }
 
 impl<'a> Resource<'a> {
@@ -65,6 +73,9 @@ impl<'a> Resource<'a> {
             "/metrics" => Resource::Metrics,
             "/" => Resource::Page,
             "/reload" => Resource::Reload,
+            target::STATUS => Resource::RegionStatus,
+            target::STATE => Resource::RegionState,
+            target::NODES => Resource::RegionNodes,
             _ => return None,
         })
     }
@@ -73,7 +84,7 @@ impl<'a> Resource<'a> {
     fn methods(self) -> &'static str {
         match self {
             Resource::Reload => "POST",
-            Resource::Slot(_) => "GET, HEAD, PUT",
+            Resource::Slot(_) | Resource::RegionState => "GET, HEAD, PUT",
             _ => "GET, HEAD",
         }
     }
@@ -81,7 +92,9 @@ impl<'a> Resource<'a> {
     fn takes(self, method: Method) -> bool {
         match self {
             Resource::Reload => method == Method::Post,
-            Resource::Slot(_) => matches!(method, Method::Get | Method::Head | Method::Put),
+            Resource::Slot(_) | Resource::RegionState => {
+                matches!(method, Method::Get | Method::Head | Method::Put)
+            }
             _ => matches!(method, Method::Get | Method::Head),
         }
     }
@@ -95,8 +108,8 @@ pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
         Target::Authority(_) => None,
     };
     let Some(resource) = found else {
-        let text = "not here; there are / /live /ready /status /metrics, POST /reload, and \
-                    /v1/slots/COLLECTION/ENVIRONMENT\n";
+        let text = "not here; there are / /live /ready /status /metrics, POST /reload, \
+                    /v1/slots/COLLECTION/ENVIRONMENT, and /v1/region/ status nodes state\n";
         return Action::Answer(refuse(driver, Reject::UnknownPath, text));
     };
     if !resource.takes(head.method) {
@@ -122,6 +135,15 @@ pub fn decide(connection: &Rc<Connection>, head: &Head<'_>) -> Action {
                 }
                 Asked::Answer(answer) => answer,
             },
+            Err(answer) => answer,
+        },
+        Resource::RegionStatus => region_status(driver),
+        Resource::RegionNodes => region_nodes(driver),
+        Resource::RegionState => match may_command(connection, head) {
+            Ok(()) if head.method == Method::Put => {
+                return Action::Body(Wanted::Admin(Command::Record));
+            }
+            Ok(()) => state_record(driver),
             Err(answer) => answer,
         },
     };
@@ -155,12 +177,51 @@ pub async fn run(driver: &Rc<Driver>, command: Command, body: Vec<u8>) -> Answer
             let answer = push::run(driver, *push, body).await;
             answer.with("cache-control", "no-store")
         }
+        Command::Record => {
+            // Rare: no connection that might bring one carries it along.
+            let answer = Box::pin(region::record::put(driver, body)).await;
+            answer.with("cache-control", "no-store")
+        }
         Command::Reload => {
             let report = reload::reload(driver).await;
             let status = if report.is_good() { 200 } else { 422 };
             Answer::text(status, report.lines.join("\n") + "\n")
         }
     }
+}
+
+/// What this node says of region routing.
+fn region_status(driver: &Driver) -> Answer {
+    match region::status(driver) {
+        Some(status) => Answer::json(200, region_wire::status::write(&status) + "\n"),
+        None => no_region(driver),
+    }
+}
+
+/// What this node has heard of all nodes of its record.
+fn region_nodes(driver: &Driver) -> Answer {
+    match region::nodes(driver) {
+        Some(nodes) => Answer::json(200, region_wire::status::write_nodes(&nodes) + "\n"),
+        None => no_region(driver),
+    }
+}
+
+/// The state record that counts, in the very bytes that were brought.
+fn state_record(driver: &Driver) -> Answer {
+    match region::record::bytes(driver) {
+        Some(bytes) => Answer::json(200, bytes.to_vec()),
+        None if driver.region.is_some() => refuse(
+            driver,
+            Reject::UnknownPath,
+            "no state record counts here yet\n",
+        ),
+        None => no_region(driver),
+    }
+}
+
+fn no_region(driver: &Driver) -> Answer {
+    let text = "this relay has no part in region routing: its config has no `region`\n";
+    refuse(driver, Reject::UnknownPath, text)
 }
 
 /// Counts a refusal and words it for people.

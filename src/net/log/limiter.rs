@@ -35,6 +35,10 @@ pub enum Cause {
     NoDestination,
     /// A write that was sent on to a peer, which had no answer to it.
     ForwardFailed,
+    /// What peers and clocks do to region routing.
+    Region,
+    /// A state record that does not count.
+    StateRecord,
     /// A file that could not be read or written.
     Disk,
 }
@@ -54,6 +58,8 @@ impl Cause {
         Cause::DestinationFailed,
         Cause::NoDestination,
         Cause::ForwardFailed,
+        Cause::Region,
+        Cause::StateRecord,
         Cause::Disk,
     ];
 
@@ -66,8 +72,8 @@ impl Cause {
             Cause::Accept | Cause::ConnectionsFull | Cause::WrongKey => Level::Warn,
             Cause::UnknownInstance | Cause::Stalled | Cause::EventsDropped => Level::Warn,
             Cause::DestinationFailed | Cause::NoDestination => Level::Warn,
-            Cause::ForwardFailed => Level::Warn,
-            Cause::Disk => Level::Error,
+            Cause::ForwardFailed | Cause::Region => Level::Warn,
+            Cause::Disk | Cause::StateRecord => Level::Error,
         }
     }
 
@@ -86,6 +92,8 @@ impl Cause {
             Cause::DestinationFailed => "destination failed",
             Cause::NoDestination => "no destination",
             Cause::ForwardFailed => "write not sent on",
+            Cause::Region => "region routing",
+            Cause::StateRecord => "state record",
             Cause::Disk => "disk",
         }
     }

@@ -3,8 +3,9 @@
 //! Owns this node's part in it. [`drain`] is called with every turn of the driver: it takes the
 //! orders out of `Routing` and has them carried out, puts notes in the log, and wakes who waits for
 //! news. `write` is a push on its way from its arrival to its answer, `record` a state record from
-//! wherever it comes to being in force, `store` what is kept of both; `ask` and `forward` speak to
-//! peers, `serve` answers them, `replica` follows the writer of a slot. `told` is what the log says.
+//! wherever it comes to being in force, `store` what is kept of both, `orphans` the content that
+//! lost; `ask` and `forward` speak to peers, `serve` answers them, `replica` follows the writer of a
+//! slot. `told` is what the log says.
 //!
 //! Never decides who is primary, and never borrows `routing` across a wait.
 //!
@@ -13,6 +14,7 @@
 
 pub mod ask;
 pub mod forward;
+mod orphans;
 mod peer;
 pub mod record;
 pub mod replica;
@@ -28,8 +30,8 @@ use std::rc::Rc;
 
 use crate::config::{Config, Secret};
 use crate::limits::Limits;
-use crate::model::SlotIndex;
-use crate::model::region::Subject;
+use crate::model::region::{Heard, Status, Subject};
+use crate::model::{Id, SlotIndex};
 use crate::state::region::{Now, Order, Routing, Setting, SubjectIndex};
 use crate::time::{Instant, WallMs};
 
@@ -42,6 +44,8 @@ const BOOT_BITS: u32 = 53;
 
 /// This node's part in region routing.
 pub struct Region {
+    /// By which records know this node.
+    pub name: Id,
     pub routing: RefCell<Routing>,
     /// What is routed; the same order as in `routing`.
     pub subjects: Vec<Subject>,
@@ -76,6 +80,7 @@ impl Region {
         };
         let routing = Routing::new(setting, Rc::new(limits.clone()), read(clock));
         Some(Region {
+            name: region.node.clone(),
             routing: RefCell::new(routing),
             subjects,
             boot,
@@ -144,6 +149,18 @@ fn read(clock: &Clock) -> Now {
     }
 }
 
+/// What this node says of itself. `None` where there is no region.
+pub fn status(driver: &Driver) -> Option<Status> {
+    let region = driver.region.as_ref()?;
+    Some(region.routing.borrow().status(now(driver)))
+}
+
+/// What this node has heard of all nodes of its record.
+pub fn nodes(driver: &Driver) -> Option<Vec<Heard>> {
+    let region = driver.region.as_ref()?;
+    Some(region.routing.borrow().nodes(now(driver)))
+}
+
 /// Tells `routing` something; what follows from it is done with the next turn. `None` where there
 /// is no region.
 pub fn tell<T>(driver: &Driver, what: impl FnOnce(&mut Routing, Now) -> T) -> Option<T> {
@@ -157,7 +174,8 @@ pub fn tell<T>(driver: &Driver, what: impl FnOnce(&mut Routing, Now) -> T) -> Op
 /// Carries out what is ordered. Bounded by the numbers of subjects, requests and peers.
 pub fn drain(driver: &Rc<Driver>) {
     let Some(region) = &driver.region else { return };
-    write::forget_gone(driver, region);
+    write::forget_gone(region);
+    record::look(driver, region);
     loop {
         let now = now(driver);
         let order = region.routing.borrow_mut().poll_output(now);
@@ -166,13 +184,7 @@ pub fn drain(driver: &Rc<Driver>) {
             None => break,
         }
     }
-    loop {
-        let note = region.routing.borrow_mut().poll_note();
-        match note {
-            Some(note) => told::log(driver, region, note),
-            None => break,
-        }
-    }
+    told::log(driver, region);
     let serial = region.routing.borrow().serial();
     if region.told_serial.replace(serial) != serial {
         region.news.ring();
@@ -208,9 +220,10 @@ fn obey(driver: &Rc<Driver>, region: &Region, order: Order) {
 pub fn poll_timeout(driver: &Driver) -> Option<Instant> {
     let region = driver.region.as_ref()?;
     let routing = region.routing.borrow();
-    routing.record()?;
     let now = now(driver);
     let look = now.instant + driver.limits.region.look_interval;
+    let look = routing.record().map(|_| look);
     let due = routing.poll_timeout(now).map(|(at, _)| at);
-    Some(due.map_or(look, |due| due.min(look)))
+    let file = region.record.look_at(driver);
+    [look, due, file].into_iter().flatten().min()
 }

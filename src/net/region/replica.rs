@@ -78,7 +78,9 @@ pub fn retarget(driver: &Rc<Driver>) {
         if followed.get(&slot) == target.as_ref() {
             continue;
         }
-        let writer = target.as_ref().and_then(|target| upstream(driver, &target.node));
+        let writer = target
+            .as_ref()
+            .and_then(|target| upstream(driver, &target.node));
         match target {
             Some(target) => followed.insert(slot, target),
             None => followed.remove(&slot),
@@ -239,7 +241,10 @@ async fn try_pull(
 /// nothing more is to be had there for now.
 pub async fn fetch(driver: &Rc<Driver>, slot: SlotIndex) -> Result<(), (Loss, String)> {
     let target = {
-        let followed = driver.region.as_ref().map(|region| &region.replicas.followed);
+        let followed = driver
+            .region
+            .as_ref()
+            .map(|region| &region.replicas.followed);
         followed.and_then(|followed| followed.borrow().get(&slot).cloned())
     };
     match target {

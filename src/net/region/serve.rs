@@ -224,7 +224,9 @@ pub async fn run(driver: &Rc<Driver>, command: Command, body: Vec<u8>) -> Answer
             } = *peer;
             let spent = driver.clock.now() - arrived;
             incoming.left = incoming.left.saturating_sub(spent);
-            told(write::write(driver, Arrival::Peer(incoming, key), push, body).await)
+            let arrival = Arrival::Peer(incoming, key);
+            // Large, and not for the connections of clients.
+            told(Box::pin(write::write(driver, arrival, push, body)).await)
         }
     }
 }
