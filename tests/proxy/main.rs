@@ -2,8 +2,8 @@
 //!
 //! Destinations are servers on threads of the test, which see every byte that the relay sends them;
 //! clients speak to the relay without any HTTP library. What must never reach a destination is
-//! looked for there, not in what the client is told. Others are relays, and Debian's nginx, which is
-//! installed where it is missing, as Python's client libraries are.
+//! looked for there, not in what the client is told. Others are relays, and Debian's nginx, which
+//! is installed where it is missing, as Python's client libraries are.
 
 #[path = "../sdk/debian.rs"]
 mod debian;
