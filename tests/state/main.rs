@@ -1,5 +1,5 @@
-//! The state folder of the real program: killed at any moment, broken files, a quiet disk, a slow
-//! one, pushes.
+//! The state folder of the real program: killed at any moment, broken files, a disk that is
+//! left alone, slow, or refuses; pushes.
 //!
 //! The relay logs at `debug` here, because it says then which content is safe on disk: that is what
 //! a restart must never fall behind. What is served is asked over plain HTTP. The model of power
@@ -13,6 +13,7 @@ mod kills;
 mod order;
 mod push;
 mod quiet;
+mod refusing;
 mod reworded;
 mod site;
 mod slow;

@@ -1,4 +1,4 @@
-//! The system calls of a write, in the order that survives a power cut; and calls that fail.
+//! The system calls of a write, in the order that survives a power cut.
 //!
 //! `strace` watches the program that ships. Where it is missing, or may not watch, the tests say so
 //! and check nothing; the order is also held by the model beside the code.
@@ -7,8 +7,7 @@ use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
 use crate::push::{Admin, operators_site};
-use crate::site::{document, marker, seed, site, wait_kept};
-use serde_json::Value;
+use crate::site::{seed, site, wait_kept};
 use std::ffi::OsString;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -116,29 +115,4 @@ fn a_push_is_answered_when_its_folder_is_synced() {
     let push = ["create", "write", "sync", "rename", "sync folder", "answer"];
     let expected = [&["sync above"][..], &push, &push, &push].concat();
     assert_eq!(steps, expected, "{text}");
-}
-
-#[test]
-fn a_disk_whose_syncs_fail_costs_one_line() {
-    for error in ["EIO", "ENOSPC", "EROFS"] {
-        let site = site("failing");
-        // The first is that of the folder itself, before anything is kept.
-        let inject = format!("-einject=fsync:error={error}:when=2+");
-        let Some(through) = strace(&site, &["-etrace=fsync", &inject]) else {
-            return;
-        };
-        let relay = Relay::start_through(&site, &through);
-        relay.log.wait_for("the state is not kept");
-        site.replace_seed(&seed(1).to_string());
-        assert_eq!(relay.reload().0, 200);
-        let (_, found) = document(relay.address).expect("a document");
-        assert_eq!(marker(&found), 1);
-        let (_, status) = relay.ask("GET /status");
-        let status: Value = serde_json::from_str(&status).expect("a status document");
-        let told = status["problems"].to_string();
-        assert!(told.contains("the state has not been kept"), "{told}");
-        assert_eq!(status["ready"], true);
-        assert_eq!(relay.log.all().matches("the state is not kept").count(), 1);
-        relay.stop();
-    }
 }
