@@ -47,7 +47,7 @@ impl Session {
         let is_behind = is_changed || self.lane.is_wanted(now);
         self.follow(Role::Primary, now);
         if !is_behind {
-            self.lane.settle_whole(now);
+            self.lane.settle_whole(&mut self.random, now);
         }
     }
 

@@ -3,7 +3,8 @@
 //! Owns when the next fetch is due and why; whom to ask is the session's, which knows the links. A
 //! change that is announced during a fetch makes one more, however many there are, because the
 //! answer that is under way may be older than they are. What failed is tried again until it works:
-//! after a second, then less and less often, never before a `Retry-After` is over.
+//! after a second, then less and less often, never before a `Retry-After` is over. The fetch that
+//! nobody asked for comes up to a tenth early, so that slots that were fetched together drift apart.
 //!
 //! The fetch by which a probe judges the primary is beside all that: a primary that accepts sockets
 //! and never answers a GET must not hold up what the backup announces, nor the other way round.
@@ -188,16 +189,18 @@ impl Lane {
 
     /// There is a document that is as new as can be had. The next is due when a change calls for
     /// it, or by and by.
-    pub(super) fn settle(&mut self, now: Instant) {
+    pub(super) fn settle(&mut self, random: &mut Rng, now: Instant) {
         self.failure = None;
         self.backoff.reset();
-        self.due.get_or_insert(now + self.refresh_interval);
+        let early = (self.refresh_interval / 10).mul_f64(random.f64());
+        self.due
+            .get_or_insert(now + (self.refresh_interval - early));
     }
 
     /// The same, where waiting for the retry of what failed would gain nothing.
-    pub(super) fn settle_whole(&mut self, now: Instant) {
+    pub(super) fn settle_whole(&mut self, random: &mut Rng, now: Instant) {
         self.due = None;
-        self.settle(now);
+        self.settle(random, now);
     }
 
     /// What was due failed and is tried again, at most `cap` from now.

@@ -350,9 +350,11 @@ impl Session {
         }
         match flight.purpose {
             Purpose::Probe => self.go_back(now),
-            Purpose::Follow => self.lane.settle(now),
+            Purpose::Follow => self.lane.settle(&mut self.random, now),
             // Without a link, the fetch after the next 101 will ask the primary again.
-            Purpose::Fallback if self.active.is_none() => self.lane.settle_whole(now),
+            Purpose::Fallback if self.active.is_none() => {
+                self.lane.settle_whole(&mut self.random, now);
+            }
             Purpose::Fallback => {}
         }
     }
