@@ -21,7 +21,9 @@ pub(super) use file::write_on;
 pub(super) use medium::Failing;
 
 pub use super::lane::{Lane, Refused};
-pub use file::{Access, Lock, atomic_write, lock, make_folder, read_bounded, remove_leftovers};
+pub use file::{
+    Access, Identity, Lock, atomic_write, lock, make_folder, read_bounded, remove_leftovers,
+};
 
 use super::lane::Jobs;
 use crate::limits::Limits;
@@ -96,6 +98,8 @@ pub enum Problem {
     TooLarge { bytes_max: usize },
     /// Another process holds the lock.
     Taken,
+    /// The folder that was locked is not there any more, or another stands in its place.
+    Replaced,
     /// The path ends in no file name, so that nothing can stand beside it.
     NoName,
 }
@@ -134,6 +138,7 @@ impl fmt::Display for DiskError {
             Problem::NotAFile => formatter.write_str("not a regular file"),
             Problem::TooLarge { bytes_max } => write!(formatter, "longer than {bytes_max} bytes"),
             Problem::Taken => formatter.write_str("another relay is running with it"),
+            Problem::Replaced => formatter.write_str("it has gone, or another took its place"),
             Problem::NoName => formatter.write_str("no file name"),
         }
     }

@@ -210,6 +210,31 @@ pub fn remove_leftovers(folder: &Path) -> Result<usize, DiskError> {
 #[derive(Debug)]
 pub struct Lock {
     _folder: OwnedFd,
+    /// What was locked, to know it again by.
+    pub identity: Identity,
+}
+
+/// Which folder stands under a name: its device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity(u64, u64);
+
+impl Identity {
+    fn of(found: &sys::Stat) -> Identity {
+        // Of other widths on other targets.
+        Identity(found.st_dev as u64, found.st_ino as u64)
+    }
+
+    /// Sees whether it is still this one that stands at `folder`.
+    ///
+    /// Errors: `Replaced` when it has gone, or another one was mounted or put over it; the system's.
+    pub fn check(self, folder: &Path) -> Result<(), DiskError> {
+        let failed = |problem| DiskError::because(Step::Look, folder, problem);
+        match sys::stat(folder) {
+            Ok(found) if Identity::of(&found) == self => Ok(()),
+            Ok(_) | Err(Errno::NOENT) => Err(failed(Problem::Replaced)),
+            Err(errno) => Err(failed(Problem::System(errno))),
+        }
+    }
 }
 
 /// Locks `folder` for this process. No file is made for it: what cannot be written can be locked.
@@ -222,7 +247,13 @@ pub fn lock(folder: &Path) -> Result<Lock, DiskError> {
     let opened =
         sys::open(folder, flags, Mode::empty()).map_err(|errno| failed(Problem::System(errno)))?;
     match sys::flock(&opened, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Lock { _folder: opened }),
+        Ok(()) => match sys::fstat(&opened) {
+            Ok(found) => Ok(Lock {
+                _folder: opened,
+                identity: Identity::of(&found),
+            }),
+            Err(errno) => Err(failed(Problem::System(errno))),
+        },
         Err(Errno::WOULDBLOCK) => Err(failed(Problem::Taken)),
         Err(errno) => Err(failed(Problem::System(errno))),
     }
@@ -346,6 +377,20 @@ mod tests {
         std::thread::spawn(move || done.send(read_bounded(&path, 3)));
         let read = waited.recv_timeout(std::time::Duration::from_secs(10));
         assert_eq!(read.unwrap().unwrap_err().problem, Problem::NotAFile);
+    }
+
+    #[test]
+    fn folder_is_known_again_and_not_another_in_its_place() {
+        let scratch = Scratch::new("disk-identity");
+        let folder = scratch.path("live");
+        fs::create_dir(&folder).unwrap();
+        let identity = lock(&folder).unwrap().identity;
+        assert_eq!(identity.check(&folder), Ok(()));
+        fs::rename(&folder, scratch.path("moved")).unwrap();
+        let problem = || identity.check(&folder).unwrap_err().problem;
+        assert_eq!(problem(), Problem::Replaced);
+        fs::create_dir(&folder).unwrap();
+        assert_eq!(problem(), Problem::Replaced);
     }
 
     #[test]
