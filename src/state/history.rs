@@ -54,6 +54,23 @@ impl History {
         history
     }
 
+    /// Puts what another memory holds on top of this one, as what came after it.
+    ///
+    /// Bounded by the lengths of the lists times their bounds.
+    pub fn go_on(&mut self, later: &History) {
+        for (digest, source) in &later.adopted {
+            self.adopt(*digest, *source);
+        }
+        for digest in &later.seeds {
+            self.see(*digest);
+        }
+    }
+
+    /// Forgets what was adopted, and not which seeds were offered.
+    pub fn forget_adopted(&mut self) {
+        self.adopted.clear();
+    }
+
     /// What is to be kept.
     pub fn past(&self) -> Past {
         Past {

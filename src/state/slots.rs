@@ -8,7 +8,8 @@
 //! * A backup is followed but for what is known to be older (`history` says how). One that has
 //!   shown what is served is level with it: what it has after that is newer, even if it was served
 //!   before, as when somebody turns a flag off again there.
-//! * The state folder fills an empty slot only.
+//! * The state folder fills an empty slot, and takes the place of a seed that came first because the
+//!   folder was late (`kept` says when).
 //! * A seed that was never offered before replaces everything while no upstream is followed; while
 //!   one is, it is noted as superseded.
 //! * A seed that was offered before is no news: neither a reload nor a restart puts it in the place
@@ -22,6 +23,7 @@
 //!
 //! Trip: any refusal. Recovery: the next good document, which also clears the note.
 
+mod kept;
 mod push;
 
 use std::collections::BTreeSet;
@@ -86,6 +88,8 @@ pub struct Slot {
     is_following: bool,
     /// The backup has shown what is served, since that was adopted.
     is_backup_level: bool,
+    /// What is held would not be, had the state folder been read first.
+    is_premature: bool,
     /// The seed that was last offered to this process.
     seed: Option<Digest>,
     versions: u64,
@@ -128,6 +132,7 @@ impl Slots {
             pushes: Pushes::default(),
             is_following: false,
             is_backup_level: false,
+            is_premature: false,
             seed: None,
             versions: 0,
         };
@@ -180,17 +185,6 @@ impl Slots {
     }
 
     // What happened.
-
-    /// What the slot remembered when the process before this one last kept it. To be told before
-    /// anything is offered; it is known to be kept.
-    ///
-    /// Bounded by the lengths of the lists, which `history` cuts to its bounds.
-    pub fn restore(&mut self, index: SlotIndex, past: &Past) {
-        if let Some(slot) = self.slots.get_mut(usize::from(index.0)) {
-            slot.history = History::restore(past, &self.limits);
-            slot.pushes.restore(past);
-        }
-    }
 
     /// A session of the slot with an upstream is up, or no longer is.
     ///
@@ -324,6 +318,7 @@ impl Slot {
                 Verdict::Stale
             }
             Source::Backup => Verdict::Adopt,
+            Source::Cache if self.is_premature => Verdict::Adopt,
             Source::Cache => Verdict::Supersede,
             Source::Seed if self.takes_seed(held, digest) => Verdict::Adopt,
             Source::Seed => Verdict::Supersede,
@@ -347,6 +342,7 @@ impl Slot {
 
     fn adopt(&mut self, snapshot: Rc<Snapshot>, source: Source, now: Instant) -> Version {
         self.versions += 1;
+        self.is_premature = false;
         let version = Version(self.versions);
         self.held = Some(Held {
             snapshot,

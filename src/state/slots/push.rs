@@ -164,6 +164,19 @@ impl Pushes {
         self.pushed_unix_s = past.pushed_unix_s;
     }
 
+    /// The same beside content that this process has adopted already. `is_same`: it is what was
+    /// kept; else it comes after that, under a revision that nobody has read yet.
+    pub(super) fn restore_below(&mut self, past: &Past, is_same: bool) {
+        self.pushed_unix_s = self.pushed_unix_s.or(past.pushed_unix_s);
+        let is_counted = self.is_operators || past.revision > Revision::default();
+        if is_counted && self.revision <= past.revision {
+            self.revision = match is_same {
+                true => past.revision,
+                false => past.revision.next(),
+            };
+        }
+    }
+
     /// Adds to what is to be kept.
     pub(super) fn complete(&self, past: Past) -> Past {
         Past {
