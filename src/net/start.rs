@@ -181,15 +181,8 @@ async fn deliver_events(driver: &Rc<Driver>) {
     if driver.follow.is_none() {
         return;
     }
-    let bytes_max = driver.loaded.borrow().config.events.spool_bytes as u64;
-    let folder = driver
-        .keep
-        .borrow()
-        .folder()
-        .map(|live| live.join("events"));
-    let place = folder.map(|folder| Place { folder, bytes_max });
     let poster = driver.clone();
-    spool::start(driver, place, async move |kind, body| {
+    spool::start(driver, Place::of(driver), async move |kind, body| {
         follow::report(&poster, kind, body).await
     })
     .await;

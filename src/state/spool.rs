@@ -213,6 +213,16 @@ impl Spool {
         all.min_by_key(|(at, _)| *at)
     }
 
+    /// Whether there is no disk, though a late one would do.
+    pub fn is_without_disk(&self) -> bool {
+        matches!(self.store, Store::Memory { .. })
+    }
+
+    /// There is a disk after all, and this is what it holds from before. What waits goes there.
+    pub fn handle_disk(&mut self, stored: Stored, now: Instant) {
+        self.handle_persisted(stored, now);
+    }
+
     /// What is being written down, for as long as it is.
     pub fn appending(&self) -> &[Batch] {
         &self.appending

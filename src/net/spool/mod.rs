@@ -45,6 +45,15 @@ pub struct Place {
     pub bytes_max: u64,
 }
 
+impl Place {
+    /// In the state folder, once there is one.
+    pub fn of(driver: &Driver) -> Option<Place> {
+        let folder = driver.keep.borrow().folder()?.join("events");
+        let bytes_max = driver.loaded.borrow().config.events.spool_bytes as u64;
+        Some(Place { folder, bytes_max })
+    }
+}
+
 /// Delivers events from now on: opens the spool, and starts its loops.
 ///
 /// To be awaited before the first client is served: until then reports are only counted. Without a
@@ -78,6 +87,31 @@ where
         driver.spawn(async move { keep(&keeper, journal).await });
     }
     driver.spawn(async move { post(&poster, send).await });
+}
+
+/// The state folder came late: events that wait in memory go there from now on. Where nothing is
+/// delivered, or not yet, or the disk was there all the time, nothing changes.
+pub async fn move_to_disk(driver: &Rc<Driver>) {
+    let is_without_disk = |spool: &mut Spool, _| spool.is_without_disk();
+    let Some(place) = Place::of(driver) else {
+        return;
+    };
+    if with_spool(driver, is_without_disk) != Some(true) {
+        return;
+    }
+    match open(driver, place).await {
+        Ok(mut journal) => {
+            let stored = journal.stored();
+            with_spool(driver, |spool, now| spool.handle_disk(stored, now));
+            let keeper = driver.clone();
+            driver.spawn(async move { keep(&keeper, journal).await });
+            driver.spool_bell.ring();
+            driver.log.note(format_args!("events are kept on the disk"));
+        }
+        Err(problem) => driver.log.error(format_args!(
+            "{problem}: events wait in memory, and a restart loses them"
+        )),
+    }
 }
 
 async fn open(driver: &Driver, place: Place) -> Result<Journal, String> {

@@ -327,3 +327,26 @@ fn pressure_writes_early_and_the_end_at_once() {
     assert!(spool.is_settled());
     assert_eq!(send(&mut spool, after(START, 600)), None);
 }
+
+#[test]
+fn a_disk_that_comes_late_takes_what_waits_and_gives_back_what_it_had() {
+    let mut spool = in_memory();
+    fill(&mut spool, 0..40, START);
+    let (id, _) = send(&mut spool, START).unwrap();
+    fill(&mut spool, 40..45, START);
+    assert!(spool.is_without_disk());
+    spool.handle_disk(stored(7), START);
+    assert!(!spool.is_without_disk() && spool.disk_problem().is_none());
+    let second = after(START, 1);
+    assert_eq!(spool.poll_persist(second), Some(Persist::Append));
+    assert_eq!(spool.appending().len(), 1);
+    spool.handle_appended(stored(12), second);
+    // What was under way goes on from memory, and is no business of the disk's.
+    spool.handle_sent(id, Outcome::Delivered, second);
+    let (id, entries) = send(&mut spool, second).unwrap();
+    assert_eq!(entries, 10);
+    spool.handle_sent(id, Outcome::Delivered, second);
+    assert_eq!(spool.waiting_entries(), 12);
+    let later = after(second, 120);
+    assert_eq!(spool.poll_persist(later), Some(Persist::Read));
+}
