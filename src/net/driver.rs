@@ -427,6 +427,7 @@ impl Driver {
                 Some(Due::LookAtSeed) => seed::look(self),
                 Some(Due::CompareClocks) => follow::compare_clocks(self),
                 Some(Due::Save(index)) => keep::save(self, index),
+                Some(Due::LookAtFolder) => keep::look_again(self),
                 Some(Due::Reset(key, reason)) => {
                     let connections = self.connections.borrow();
                     let place = connections.get(key.place()).and_then(Option::as_ref);

@@ -209,7 +209,7 @@ async fn take(driver: &Rc<Driver>, push: Push, body: Vec<u8>) -> Result<Outcome,
         return Ok(Outcome::Unchanged);
     };
     let kept = match record(driver, push.slot, &snapshot, past) {
-        Some(record) => keep::write(driver, record).await,
+        Some(record) => keep::write(driver, push.slot, record).await,
         None => Err(NotKept::Busy),
     };
     if kept.is_ok() {

@@ -56,6 +56,8 @@ pub enum Due {
     CompareClocks,
     /// Write what this slot holds to the state folder, and tell `saves` how that ended.
     Save(SlotIndex),
+    /// Look again for what of the state folder is not known yet, and tell `saves`.
+    LookAtFolder,
     /// The drain window is over: leave, whoever is still there.
     Leave,
 }
@@ -175,6 +177,9 @@ impl<P> Relay<P> {
         }
         if let Some(index) = self.saves.poll_save(now) {
             return Some(Due::Save(index));
+        }
+        if self.saves.poll_look(now) {
+            return Some(Due::LookAtFolder);
         }
         match self.seed_at {
             Some(seed_at) if now >= seed_at => {

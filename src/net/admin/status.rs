@@ -146,7 +146,7 @@ fn state_dir(
 ) -> Option<status::StateDir> {
     let folder = loaded.config.state_dir.as_ref()?;
     let keep = driver.keep.borrow();
-    let problem = keep.problem.as_ref();
+    let problem = keep.problem.as_ref().or(keep.unreadable.as_ref());
     Some(status::StateDir {
         folder: folder.display().to_string(),
         problem: problem.map(|(problem, _)| problem.clone()),

@@ -1,12 +1,16 @@
 //! The state folder under a driver: restarts, broken files, broken disks, power cuts.
 
 use super::*;
+use crate::limits::Limits;
+use crate::model::{Past, SlotKey, Snapshot, Source};
 use crate::net::connection::Door;
 use crate::net::disk::crash_tests::Model;
 use crate::net::disk::scratch::Scratch;
 use crate::net::disk::{Failing, write_on};
 use crate::net::notify::Notify;
 use crate::net::rig::Rig;
+use crate::net::spool;
+use crate::state::spool::{Outcome, Spool};
 use crate::wire::seed::Seed;
 use rustix::io::Errno;
 use std::fs;
@@ -213,6 +217,149 @@ fn a_folder_that_is_missing_costs_the_memory_and_no_start() {
             .any(|problem| problem.contains("nowhere"))
     );
     assert!(scratch.names().is_empty());
+}
+
+/// What was on a card before it was taken out: the seed "one", and "two" of the primary.
+fn taken_out(scratch: &Scratch) {
+    fs::create_dir(scratch.path("card")).unwrap();
+    let rig = started(&scratch.path("card"));
+    publish(&rig, "one", Source::Seed);
+    publish(&rig, "two", Source::Primary);
+    stop(rig);
+    fs::rename(scratch.path("card"), scratch.path("out")).unwrap();
+}
+
+#[test]
+fn a_folder_that_comes_late_is_used_as_if_it_had_been_there() {
+    for (seed, source, served) in [
+        (None, Source::Cache, "two"),
+        (Some("one"), Source::Cache, "two"),
+        (Some("three"), Source::Seed, "three"),
+    ] {
+        let scratch = Scratch::new("keep-late");
+        taken_out(&scratch);
+        let rig = started(&scratch.path("card"));
+        let driver = rig.driver.clone();
+        rig.driver.spawn(async move {
+            spool::start(&driver, None, async |_, _| Outcome::Later(None)).await;
+        });
+        if let Some(seed) = seed {
+            publish(&rig, seed, Source::Seed);
+        }
+        for _ in 0..20 {
+            rig.advance(LIMITS.save_retry_max);
+        }
+        let lines = rig.lines.take();
+        assert_eq!(lines.matches("the state is not kept").count(), 1, "{lines}");
+        assert_eq!(lines.lines().count(), 1, "{lines}");
+        fs::rename(scratch.path("out"), scratch.path("card")).unwrap();
+        rig.advance(LIMITS.save_retry_max);
+        assert!(serves(&rig, source, served), "{seed:?}");
+        let lines = rig.lines.take();
+        assert_eq!(
+            lines.matches("the state is kept again").count(),
+            1,
+            "{lines}"
+        );
+        assert!(lines.contains("events are kept on the disk"), "{lines}");
+        let told = status(&rig).state_dir.unwrap();
+        assert_eq!((told.problem, told.waiting), (None, 0));
+        let state = rig.driver.state.borrow();
+        assert!(!state.events.spool().is_some_and(Spool::is_without_disk));
+        drop(state);
+        // A backup's step back is known for one again.
+        publish(&rig, "one", Source::Backup);
+        assert!(serves(&rig, source, served), "{seed:?}");
+        stop(rig);
+        assert!(serves(
+            &started(&scratch.path("card")),
+            Source::Cache,
+            served
+        ));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_left_alone_until_it_can() {
+    let scratch = Scratch::new("keep-unreadable");
+    let rig = started(scratch.folder());
+    publish(&rig, "one", Source::Primary);
+    publish(&rig, "two", Source::Primary);
+    stop(rig);
+    let (path, good) = (scratch.path("live/c@e.slot"), scratch.path("good"));
+    fs::rename(&path, &good).unwrap();
+    // Whoever opens this gets an error of the system, root as well.
+    std::os::unix::fs::symlink(&path, &path).unwrap();
+    let rig = started(scratch.folder());
+    publish(&rig, "three", Source::Seed);
+    let second = Rc::new(document("other"));
+    rig.driver.publish(SlotIndex(1), second, Source::Seed);
+    for _ in 0..20 {
+        rig.advance(LIMITS.save_retry_max);
+    }
+    assert!(fs::symlink_metadata(&path).unwrap().is_symlink());
+    assert!(
+        scratch.path("live/c@f.slot").exists(),
+        "it holds up no other"
+    );
+    assert!(serves(&rig, Source::Seed, "three"));
+    let lines = rig.lines.take();
+    let told: Vec<&str> = lines
+        .lines()
+        .filter(|line| line.contains("c@e.slot"))
+        .collect();
+    assert!(told.len() == 1 && told[0].contains("left alone"), "{lines}");
+    let told = status(&rig).state_dir.unwrap();
+    assert!(told.problem.unwrap().contains("c@e.slot"));
+    assert_eq!((told.waiting, told.bad_files.len()), (1, 0));
+
+    fs::remove_file(&path).unwrap();
+    fs::rename(&good, &path).unwrap();
+    rig.advance(LIMITS.save_retry_max);
+    assert!(
+        serves(&rig, Source::Seed, "three"),
+        "it came after what was kept"
+    );
+    publish(&rig, "one", Source::Backup);
+    assert!(
+        serves(&rig, Source::Seed, "three"),
+        "what was kept is remembered"
+    );
+    assert_eq!(status(&rig).state_dir.unwrap().problem, None);
+    stop(rig);
+    assert!(serves(&started(scratch.folder()), Source::Cache, "three"));
+}
+
+#[test]
+fn nothing_is_written_into_a_folder_that_took_the_place_of_ours() {
+    let scratch = Scratch::new("keep-replaced");
+    taken_out(&scratch);
+    fs::create_dir(scratch.path("card")).unwrap();
+    let rig = started(&scratch.path("card"));
+    publish(&rig, "three", Source::Seed);
+    // The card is mounted over the empty folder.
+    fs::rename(scratch.path("card"), scratch.path("below")).unwrap();
+    fs::rename(scratch.path("out"), scratch.path("card")).unwrap();
+    rig.lines.take();
+    publish(&rig, "four", Source::Primary);
+    let lines = rig.lines.take();
+    assert!(lines.contains("another took its place"), "{lines}");
+    rig.advance(LIMITS.save_retry_first);
+    rig.advance(LIMITS.save_retry_first);
+    assert!(rig.lines.take().contains("the state is kept again"));
+    publish(&rig, "two", Source::Backup);
+    assert!(
+        serves(&rig, Source::Primary, "four"),
+        "what the card knew is known"
+    );
+    let (_, second) = start(&scratch.path("card"));
+    assert_eq!(second.unwrap_err().problem, Problem::Taken);
+    stop(rig);
+    assert!(serves(
+        &started(&scratch.path("card")),
+        Source::Cache,
+        "four"
+    ));
 }
 
 #[test]

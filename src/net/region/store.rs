@@ -369,7 +369,7 @@ pub(super) async fn settle(
     };
     let record = past.and_then(|past| push::record(driver, slot, &snapshot, past));
     let kept = match record {
-        Some(record) => keep::write(driver, record).await,
+        Some(record) => keep::write(driver, slot, record).await,
         None => Err(NotKept::Busy),
     };
     if kept.is_ok() {

@@ -104,7 +104,7 @@ impl World {
                     return true;
                 }
                 Due::LookAtSeed => assert!(!std::mem::replace(&mut looked, true), "looked twice"),
-                Due::Save(_) => panic!("there is no folder"),
+                Due::Save(_) | Due::LookAtFolder => panic!("there is no folder"),
                 Due::CompareClocks => panic!("there is no upstream"),
                 Due::Reset(key, _) => {
                     let at = self.connections.iter().position(|other| *other == key);
