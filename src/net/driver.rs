@@ -17,6 +17,7 @@ use std::hash::BuildHasher as _;
 use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 
+use futures_lite::future::yield_now;
 use smol::lock::Semaphore;
 use smol::{LocalExecutor, Task};
 
@@ -394,14 +395,21 @@ impl Driver {
             let due = self.state.borrow().poll_timeout().map(|(at, _)| at);
             let routed = region::poll_timeout(self);
             alarm.set(due.into_iter().chain(routed).min());
+            let mut has_waited = false;
             poll_fn(|context| {
                 if self.woken.take() {
                     return Poll::Ready(());
                 }
                 self.waker.set(Some(context.waker().clone()));
-                alarm.poll(context)
+                let outcome = alarm.poll(context);
+                has_waited |= outcome.is_pending();
+                outcome
             })
             .await;
+            if !has_waited {
+                // Whatever is due again already, the other tasks have their turn first.
+                yield_now().await;
+            }
         }
     }
 
@@ -479,7 +487,35 @@ fn put<T>(table: &mut Vec<Option<T>>, key: Key, value: T) {
 mod tests {
     use super::*;
     use crate::net::rig::Rig;
+    use crate::time::Duration;
     use std::io::IoSlice;
+
+    #[test]
+    fn what_is_always_due_does_not_keep_others_from_their_turns() {
+        let limits = Limits {
+            heartbeat_interval: Duration::ZERO,
+            ..Limits::PRODUCTION
+        };
+        let rig = Rig::new(limits);
+        let answered = |request: &[u8], status: &[u8]| {
+            let mut client = rig.connect(Door::Sdk);
+            client.write(&[IoSlice::new(request)]).unwrap();
+            let mut answer = [0; 12];
+            let is_answered = (0..1_000).any(|_| {
+                rig.step();
+                client.read(&mut answer).is_ok_and(|count| count > 0)
+            });
+            assert!(is_answered && answer == status);
+            client
+        };
+        // A stream, whose heartbeat is due again as soon as it is out.
+        let _stream = answered(
+            b"GET /apprapp/feature/v1/instances/g-1/environments/e/sse/subscribe?collection_id=c\
+            &events_only=true HTTP/1.1\r\nHost: r\r\nAuthorization: secret\r\n\r\n",
+            b"HTTP/1.1 200",
+        );
+        answered(b"GET / HTTP/1.1\r\nHost: r\r\n\r\n", b"HTTP/1.1 404");
+    }
 
     #[test]
     fn an_idle_connection_is_ended_and_keeps_its_last_answer() {
