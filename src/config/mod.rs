@@ -317,6 +317,25 @@ impl Config {
         let changed = changes.into_iter().filter(|(_, changed)| *changed);
         changed.map(|(key, _)| key).collect()
     }
+
+    /// Takes what needs a restart from the configuration of the running relay, in whose place this
+    /// one comes: the next reload is compared with what is in force, not with what was asked for.
+    pub fn keep_running(&mut self, running: &Config) {
+        self.listen.clone_from(&running.listen);
+        self.admin.listen.clone_from(&running.admin.listen);
+        self.state_dir.clone_from(&running.state_dir);
+        self.instance.clone_from(&running.instance);
+        self.slots.clone_from(&running.slots);
+        self.operator_slots.clone_from(&running.operator_slots);
+        self.upstream.clone_from(&running.upstream);
+        self.events.clone_from(&running.events);
+        self.limits.clone_from(&running.limits);
+        self.log.format = running.log.format;
+        match (&mut self.region, &running.region) {
+            (Some(region), Some(running)) => region.node.clone_from(&running.node),
+            (region, running) => region.clone_from(running),
+        }
+    }
 }
 
 fn speaks_tls(proxy: &ReverseProxy) -> bool {

@@ -464,4 +464,10 @@ fn reload_names_what_it_cannot_apply() {
         "log.format",
     ];
     assert_eq!(old.needs_restart(&changed), keys);
+    // What is in force stays what it was, and the next reload names the same keys again.
+    let mut in_force = changed.clone();
+    in_force.keep_running(&old);
+    assert!(old.needs_restart(&in_force).is_empty());
+    assert_eq!(in_force.needs_restart(&changed), keys);
+    assert_ne!(in_force.log.level, old.log.level);
 }

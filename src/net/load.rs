@@ -167,14 +167,11 @@ impl Loaded {
         self.keys.iter().cloned().chain(peers).collect()
     }
 
-    /// Takes the slots of the running relay in the place of its own, which take effect at the next
-    /// start; what keys may use is worked out anew.
-    pub fn keep_slots(&mut self, running: &Config) {
+    /// Takes from the running relay what takes effect at the next start; what keys may use is
+    /// worked out anew.
+    pub fn keep_running(&mut self, running: &Config) {
         let slots = &running.slots;
-        self.config.slots.clone_from(slots);
-        self.config
-            .operator_slots
-            .clone_from(&running.operator_slots);
+        self.config.keep_running(running);
         for key in &mut self.keys {
             let configured = self
                 .config
