@@ -30,7 +30,7 @@ use crate::wire::http::request::Request;
 
 use super::dial::{Way, host_and_port};
 use super::error::{Problem, TlsProblem, UpstreamError};
-use super::fetch::fetch;
+use super::fetch::{deliver, fetch};
 use super::resolve::Resolver;
 use super::socket::{self, Socket};
 use super::tls::{self, ClientTls};
@@ -272,14 +272,12 @@ impl Upstream {
             ReportKind::Usage => format!("/apprapp/events/v1/instances/{guid}/usage"),
             ReportKind::Analytics => format!("/apprapp/metrics/v1/instances/{guid}/analytics"),
         };
-        let bytes_max = net.limits.iam_answer_bytes_max;
         self.authorized(net, async |token: &str| {
             let request = request(Method::Post, &target, token);
             let request = request.with_body("application/json", body.clone());
-            fetch(net, &self.way, request, bytes_max).await
+            deliver(net, &self.way, request).await
         })
         .await
-        .map(drop)
     }
 
     /// Does `attempt` with the credential; once more with another token, where one was refused.

@@ -10,13 +10,13 @@ use futures_lite::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _}
 
 use crate::time::Duration;
 use crate::wire::http::Body;
-use crate::wire::http::answer::{Asked, Head};
+use crate::wire::http::answer::{Asked, Head, status_of};
 use crate::wire::http::request::{Request, Unsendable};
 use crate::wire::{DecodeError, gzip};
 
 use super::client::Net;
 use super::deadline::within;
-use super::dial::{Way, dial, host_and_port};
+use super::dial::{Stream, Way, dial, host_and_port};
 use super::error::{Problem, Step, UpstreamError};
 
 /// Read from a connection at once.
@@ -59,12 +59,7 @@ async fn exchange(
 ) -> Result<Response, UpstreamError> {
     let host = host_and_port(&way.endpoint);
     let at_host = |problem| UpstreamError::new(&host, problem);
-    let request = request
-        .with("connection", "close")
-        .with("accept-encoding", "gzip");
-    let bytes = encode(way, request).map_err(at_host)?;
-    let mut stream = dial(net, way).await?;
-    send(&mut stream, &bytes, net).await.map_err(at_host)?;
+    let mut stream = ask(net, way, request.with("accept-encoding", "gzip")).await?;
     let read = receive(&mut stream, bytes_max, net).await;
     drop(stream);
     let (packed, mut response) = read.map_err(at_host)?;
@@ -73,6 +68,41 @@ async fn exchange(
         response.body = inflate(body, bytes_max, net).await.map_err(at_host)?;
     }
     Ok(response)
+}
+
+/// Sends `request` and reads no further than the head of the answer: that it is one of 2xx is all
+/// that is asked for, whatever else is wrong with it. What was taken and is sent again counts twice.
+///
+/// Bounded by `upstream_total_timeout`.
+pub async fn deliver(net: &Net, way: &Way, request: Request) -> Result<(), UpstreamError> {
+    let host = host_and_port(&way.endpoint);
+    let at_host = |problem| UpstreamError::new(&host, problem);
+    let work = Box::pin(async {
+        let mut stream = ask(net, way, request).await?;
+        let mut buffer = Vec::new();
+        let took = |head: &Head<'_>| refusal(head, net);
+        let read = read_head(&mut stream, &mut buffer, Asked::Content, net, took).await;
+        let is_taken = status_of(&buffer).is_some_and(|status| (200..300).contains(&status));
+        match read {
+            _ if is_taken => Ok(()),
+            Ok(None) => Ok(()),
+            Ok(Some(problem)) | Err(problem) => Err(at_host(problem)),
+        }
+    });
+    match within(&net.clock, net.limits.upstream_total_timeout, work).await {
+        Some(outcome) => outcome,
+        None => Err(at_host(Problem::Timeout(Step::Whole))),
+    }
+}
+
+/// Sends `request` on a connection of its own, on which the answer comes.
+async fn ask(net: &Net, way: &Way, request: Request) -> Result<Stream, UpstreamError> {
+    let host = host_and_port(&way.endpoint);
+    let at_host = |problem| UpstreamError::new(&host, problem);
+    let bytes = encode(way, request.with("connection", "close")).map_err(at_host)?;
+    let mut stream = dial(net, way).await?;
+    send(&mut stream, &bytes, net).await.map_err(at_host)?;
+    Ok(stream)
 }
 
 /// The bytes of `request` as they go to the server at the end of `way`.

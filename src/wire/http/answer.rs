@@ -34,6 +34,17 @@ pub enum Asked {
     Tunnel,
 }
 
+/// The status that an answer begins with, whatever follows: None while that is not there.
+pub fn status_of(buffer: &[u8]) -> Option<u16> {
+    // `HTTP/1.1 200`
+    let digits = buffer.strip_prefix(b"HTTP/1.")?.get(2..5)?;
+    let digit = |status: u16, digit: &u8| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        Some(status * 10 + u16::from(digit))
+    };
+    digits.iter().try_fold(0, digit)
+}
+
 /// The head of an answer.
 #[derive(Clone, Debug)]
 pub struct Head<'a> {

@@ -76,6 +76,52 @@ fn an_answer_is_the_same_however_slowly_it_comes() {
     }
 }
 
+/// What becomes of a delivery that is answered so, by a server that then closes.
+fn delivered(answer: &[u8]) -> Result<(), Problem> {
+    let rig = Rig::with(Limits::PRODUCTION, 1 << 20);
+    let net = rig.net.clone();
+    let task = rig.start(async move {
+        let request = Request::new(crate::wire::http::Method::Post, "/x");
+        let request = request.with_body("application/json", b"{}".to_vec());
+        let outcome = deliver(&net, &way("http://a.test:81/p"), request).await;
+        outcome.map_err(|error| error.problem)
+    });
+    let (_, mut server) = rig.accept();
+    assert!(rig.hear(&mut server).starts_with("POST /p/x HTTP/1.1\r\n"));
+    rig.say(&mut server, answer);
+    drop(server);
+    rig.settle();
+    smol::block_on(rig.executor.run(task))
+}
+
+#[test]
+fn what_was_taken_is_not_sent_again_for_an_odd_answer() {
+    for odd in [
+        answer("204 No Content", b""),
+        answer("204 No Content\r\nContent-Length: 9", b"some text"),
+        answer("202 Accepted\r\nContent-Encoding: br", b"?"),
+        answer("200 OK\r\nContent-Length: 5\r\nContent-Length: 6", b""),
+        answer("200 OK\r\nTransfer-Encoding: chunked", b"garbage"),
+        answer("200 OK\r\nContent-Length: 99999999", b"{"),
+        answer("200 OK\r\nno field", b""),
+        b"HTTP/1.1 200 OK\r\nContent-".to_vec(),
+    ] {
+        let text = String::from_utf8_lossy(&odd).into_owned();
+        assert_eq!(delivered(&odd), Ok(()), "{text}");
+    }
+    let later = [
+        answer("302 Found\r\nLocation: /login", b""),
+        answer("503 Service Unavailable", b""),
+        b"HTTP/1.1 20".to_vec(),
+        b"200 OK".to_vec(),
+        Vec::new(),
+    ];
+    for other in later {
+        let text = String::from_utf8_lossy(&other).into_owned();
+        assert!(delivered(&other).is_err(), "{text}");
+    }
+}
+
 #[test]
 fn half_an_answer_is_none() {
     let cut = Err(Problem::Closed(std::io::ErrorKind::UnexpectedEof));
