@@ -184,7 +184,7 @@ pub async fn run(driver: &Rc<Driver>, push: Push, body: Vec<u8>) -> Answer {
         return Box::pin(region::write::write(driver, arrival, push, body)).await;
     }
     let slot = push.slot;
-    let outcome = match take(driver, push, body).await {
+    let outcome = match Box::pin(take(driver, push, body)).await {
         Ok(outcome) => outcome,
         Err(refusal) => return refuse(driver, slot, &refusal),
     };
