@@ -144,8 +144,7 @@ pub(super) async fn content(driver: &Rc<Driver>) -> Result<(), RunError> {
         // A seed that cannot be used is noted where it is found; the relay waits for a better one.
         let _ = seed::read(driver).await;
     }
-    region::store::open(driver).await;
-    region::record::open(driver).await;
+    region::start(driver).await;
     deliver_events(driver).await;
     driver.state.borrow_mut().fanout.open();
     Ok(())

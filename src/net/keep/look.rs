@@ -22,7 +22,7 @@ use crate::limits::Limits;
 use crate::model::{Past, SlotIndex, SlotKey, Snapshot, Source};
 use crate::net::disk::{self, DiskError, Lock, Problem, Step};
 use crate::net::driver::Driver;
-use crate::net::{seed, spool};
+use crate::net::{region, seed, spool};
 use crate::state::slots::{Adoption, Slot};
 use crate::wire::keep as wire;
 
@@ -85,7 +85,10 @@ pub fn look_again(driver: &Rc<Driver>) {
     let task = driver.clone();
     driver.spawn(async move {
         match look(&task).await {
-            Ok(()) => spool::move_to_disk(&task).await,
+            Ok(()) => {
+                spool::move_to_disk(&task).await;
+                region::start(&task).await;
+            }
             Err(failure) => note_failure(&task, &failure),
         }
         task.wake();

@@ -131,6 +131,17 @@ impl Region {
     }
 }
 
+/// Brings back what this node gave its word on, and the record that it was given by. To be called
+/// when slots have their first content, and whenever the state folder was looked at again.
+pub async fn start(driver: &Rc<Driver>) {
+    let Some(region) = &driver.region else { return };
+    if region.store.problem().is_none() {
+        return;
+    }
+    store::open(driver).await;
+    record::open(driver).await;
+}
+
 /// The key that peers show each other, as it was last read.
 pub fn peer_key(driver: &Driver) -> Option<Secret> {
     let loaded = driver.loaded.borrow();

@@ -20,7 +20,7 @@ use smol::lock::{Semaphore, SemaphoreGuard};
 
 use crate::limits::Limits;
 use crate::model::region::{Head, Mark, Subject};
-use crate::model::{Id, SlotIndex, Snapshot, Source};
+use crate::model::{Id, SlotIndex, SlotKey, Snapshot, Source};
 use crate::net::disk;
 use crate::net::driver::Driver;
 use crate::net::keep::{self, NotKept};
@@ -95,18 +95,23 @@ impl Store {
     }
 }
 
-/// Brings back what this node gave its word on. To be called once, when the slots have their first
-/// content and before anybody is served.
+/// Brings back what this node gave its word on, unless that was done. To be called when the slots
+/// have their first content, before anybody is served, and again when the folder was looked at
+/// again: a card that is mounted late.
 pub async fn open(driver: &Rc<Driver>) {
     let Some(region) = &driver.region else { return };
+    let before = region.store.problem();
+    if before.is_none() {
+        return;
+    }
     let name = region.name.clone();
     let found = match path(driver) {
         Ok(path) => read(driver, path, name).await,
         Err(problem) => Err(problem),
     };
-    let found = found.and_then(|kept| match lost_content(driver, &kept) {
-        Some(problem) => Err(problem),
-        None => Ok(kept),
+    let found = found.and_then(|kept| {
+        let missing = unread_content(driver, region).or_else(|| lost_content(driver, &kept));
+        missing.map_or(Ok(kept), Err)
     });
     let kept = match found {
         Ok(kept) => {
@@ -114,9 +119,11 @@ pub async fn open(driver: &Rc<Driver>) {
             kept
         }
         Err(problem) => {
-            driver.log.error(format_args!(
-                "region: no state record counts, and every write is refused: {problem}"
-            ));
+            if before.as_ref() != Some(&problem) {
+                driver.log.error(format_args!(
+                    "region: no state record counts, and every write is refused: {problem}"
+                ));
+            }
             *region.store.problem.borrow_mut() = Some(problem);
             Kept::default()
         }
@@ -156,6 +163,16 @@ fn find(path: &Path, node: &Id, limits: &Limits) -> Result<Option<file::Kept>, S
             path.display()
         )
     })
+}
+
+/// A slot whose file cannot be read for now: nobody knows how far its content has come.
+fn unread_content(driver: &Driver, region: &Region) -> Option<String> {
+    let state = driver.state.borrow();
+    let keys = state.saves.unread().iter();
+    let mut keys = keys.filter_map(|index| Some(&state.slots.of(*index)?.key));
+    let is_routed = |key: &&SlotKey| region.subject(&Subject::Slot((*key).clone())).is_some();
+    let key = keys.find(is_routed)?;
+    Some(format!("the file of slot {key} cannot be read"))
 }
 
 /// A slot whose content could not be read although this node may still write it: what is lost may
