@@ -333,6 +333,7 @@ mod tests {
                 "2026-07-01T06:00:00Z",
             ],
             &["region", "rotate", "doc", "--all", "--turns", "8=eu"],
+            &["region", "sites", "doc"],
             &["region", "pack", "doc"],
             &["region", "pack", "doc", "signature", "--unsigned"],
             &["region", "show", "one", "two"],

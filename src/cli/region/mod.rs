@@ -1,8 +1,8 @@
 //! `staffetta region`: state records for people to sign, and a picture of all nodes.
 //!
-//! Owns the choice between the words and what they share. `new`, `switch` and `rotate` print a
-//! document, `pack` puts document and signature into one record, `import` hands it to the relay on
-//! this box, `show` says what a file means, or how all nodes are. `plan` makes records and `table`
+//! Owns the choice between the words and what they share. `new`, `switch`, `rotate` and `sites`
+//! print a document, `pack` puts document and signature into one record, `import` hands it to the
+//! relay on this box, `show` says what a file means, or how all nodes are. `plan` makes records and `table`
 //! compares nodes; both are pure.
 //!
 //! Never signs anything: the key of a site's state stays off the gateways.
@@ -15,6 +15,7 @@ mod pack;
 pub mod plan;
 mod rotate;
 mod show;
+mod sites;
 mod switch;
 pub mod table;
 mod words;
@@ -27,7 +28,7 @@ use crate::time::WallMs;
 /// The words and the entry of this command.
 pub const COMMAND: Command = Command {
     name: "region",
-    usage: "region new|switch|rotate|pack|show|import ...",
+    usage: "region new|switch|rotate|sites|pack|show|import ...",
     summary: "Makes the records that say which region is primary for what, hands them to the \
               relay, and shows whether all nodes agree; `region --help` has the rest.",
     run,
@@ -38,6 +39,7 @@ const WORDS: &[Command] = &[
     new::COMMAND,
     switch::COMMAND,
     rotate::COMMAND,
+    sites::COMMAND,
     pack::COMMAND,
     show::COMMAND,
     import::COMMAND,

@@ -71,7 +71,7 @@ fn found(founding: &Founding, out: Option<&Path>) -> Result<Exit, Failure> {
 }
 
 /// `eu=eu-1@https://10.49.0.5:7070,eu-2@https://10.49.0.6:7070`.
-fn site_value(parser: &mut lexopt::Parser) -> Result<Site, UsageError> {
+pub fn site_value(parser: &mut lexopt::Parser) -> Result<Site, UsageError> {
     let value = entry::text_value(parser)?;
     site(&value).ok_or(UsageError::BadValue {
         option: "--region",

@@ -8,15 +8,15 @@
 //!
 //! Never takes a switch back that may have begun, and never changes the past.
 
+mod sites;
 mod turns;
 
+pub use sites::settle;
 pub use turns::{Rotate, Turns, rotate};
 
 use crate::limits::Limits;
 use crate::model::Id;
-use crate::model::region::{
-    Epoch, Matching, Node, NodeIndex, Record, Region, RegionIndex, Seat, SlotClass, Switch, Timing,
-};
+use crate::model::region::{Epoch, Matching, Record, RegionIndex, Seat, SlotClass, Switch, Timing};
 use crate::state::region::schedule;
 use crate::time::{Duration, WallMs};
 use crate::wire::region::{self, RecordError, write_time};
@@ -87,6 +87,8 @@ pub enum PlanError {
     Past,
     /// A later switch is planned already; they are planned in their order.
     Later { at: WallMs },
+    /// The region is primary now, and its writer cannot be exchanged for another one.
+    WriterInForce { name: Id, matching: Matching },
     /// The reader would refuse the record.
     Refused(RecordError),
 }
@@ -104,6 +106,10 @@ impl fmt::Display for PlanError {
                 formatter,
                 "a switch is planned for {}: plan switches in their order",
                 write_time(*at)
+            ),
+            PlanError::WriterInForce { name, matching } => write!(
+                formatter,
+                "{name} is primary for {matching}: it can get another writer once another region is"
             ),
             PlanError::Refused(error) => write!(formatter, "the record would be refused: {error}"),
         }
@@ -126,18 +132,7 @@ pub fn new(founding: &Founding, limits: &Limits) -> Result<Planned, PlanError> {
         classes: Vec::new(),
     };
     for site in &founding.sites {
-        let region = RegionIndex(position(record.regions.len()));
-        let writer = NodeIndex(position(record.nodes.len()));
-        let nodes = site.nodes.iter().map(|(name, url)| Node {
-            name: name.clone(),
-            url: url.clone(),
-            region,
-        });
-        record.nodes.extend(nodes);
-        record.regions.push(Region {
-            name: site.name.clone(),
-            writer,
-        });
+        sites::found(&mut record, site);
     }
     let primary = &founding.primary;
     let mut class = SlotClass {
