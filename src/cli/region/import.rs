@@ -5,7 +5,7 @@
 
 use super::{Failure, document, end};
 use crate::cli::admin::{self, Request};
-use crate::cli::{Command, Exit, UsageError, complain, explain, path_value, say};
+use crate::cli::{Command, Exit, UsageError, explain, path_value, say};
 use crate::config::Listen;
 use crate::limits::Limits;
 use crate::wire::push::detail;
@@ -87,20 +87,28 @@ fn import(file: &Path, options: &Options, limits: &Limits) -> Result<Exit, Failu
         body: &found.bytes,
     };
     let reply = options.send(&request, limits)?;
+    if reply.status == 200 {
+        say(format_args!(
+            "{}",
+            verdict(&reply.body, found.record.version)
+        ));
+        return Ok(Exit::Done);
+    }
     let text = detail(&reply.body);
     let text = text.unwrap_or_else(|| String::from_utf8_lossy(&reply.body).trim().to_owned());
-    match reply.status {
-        200..300 => {
-            say(format_args!("{text}"));
-            Ok(Exit::Done)
-        }
-        status => {
-            complain(format_args!("{text}"));
-            let exit = match status {
-                400 | 409 | 413 | 422 => Exit::Refused,
-                _ => Exit::Failed,
-            };
-            Err((exit, format!("refused ({status})")))
-        }
+    let exit = match reply.status {
+        400 | 409 | 413 | 422 => Exit::Refused,
+        _ => Exit::Failed,
+    };
+    Err((exit, text))
+}
+
+/// What became of a record that counts.
+fn verdict(body: &[u8], version: u64) -> String {
+    let body: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let is_same = body.is_some_and(|body| body["outcome"] == "same");
+    match is_same {
+        true => format!("version {version} counts already"),
+        false => format!("version {version} counts from now on"),
     }
 }
