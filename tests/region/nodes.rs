@@ -1,0 +1,182 @@
+//! Three nodes of three regions, and the records that say who is primary.
+//!
+//! Timings are a tenth of those that ship, so that a switch takes a second; what holds a record
+//! together (spacing, guard and skew) is checked by the same reader as ever.
+
+use crate::admin::Admin;
+use crate::harness::PATIENCE;
+use crate::harness::relay::Relay;
+use crate::harness::site::{PROGRAM, Scratch, Site};
+use crate::site::site;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long things take in these tests.
+pub const TIMING: &str = "max_skew=300,guard=300,grace=300,drain=100,hold=3000,poll=200";
+
+/// Regions; each has one node, whose name ends with `-1`.
+pub const REGIONS: [&str; 3] = ["au", "eu", "us"];
+
+const PEER_KEY: &str = "what-nodes-of-this-test-show-each-other";
+
+/// A running node.
+pub struct Node {
+    pub name: String,
+    pub site: Site,
+    pub relay: Relay,
+}
+
+impl Node {
+    pub fn start(region: &str) -> Node {
+        let name = format!("{region}-1");
+        let mut site = site(&format!("region-{region}"));
+        site.config["slots"][0]["source"] = json!("operator");
+        let config = site.config.as_object_mut().expect("a config");
+        config.remove("seed");
+        config.insert(
+            "region".into(),
+            json!({ "node": name, "trust": "none", "peer_key": PEER_KEY }),
+        );
+        let relay = Relay::start(&site);
+        // Where it is found again after a restart.
+        site.config["listen"] = json!([relay.address.to_string()]);
+        Node { name, site, relay }
+    }
+
+    /// Runs a command that talks to this node.
+    pub fn command(&self, words: &[&str]) -> Output {
+        let socket = format!("unix:{}", self.site.scratch.path("admin.sock").display());
+        staffetta(&[words, &["--admin", &socket]].concat())
+    }
+
+    pub fn admin(&self) -> Admin {
+        Admin::reach(&self.site).expect("a running node")
+    }
+
+    /// What this node says of the slot: its line of the region status.
+    pub fn slot(&self) -> Value {
+        let (status, body) = self.relay.ask("GET /v1/region/status");
+        assert_eq!(status, 200, "{body}");
+        let status: Value = serde_json::from_str(&body).expect("a status in JSON");
+        status["slots"][0].clone()
+    }
+
+    /// Waits until this node says something of the slot.
+    pub fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let started = Instant::now();
+        loop {
+            let slot = self.slot();
+            if holds(&slot) {
+                return slot;
+            }
+            let log = || self.relay.log.all();
+            assert!(started.elapsed() < PATIENCE, "{what}: {slot}\n{}", log());
+        }
+    }
+}
+
+/// Three nodes that have no record yet.
+pub fn three() -> [Node; 3] {
+    REGIONS.map(Node::start)
+}
+
+/// Runs the program.
+pub fn staffetta(words: &[&str]) -> Output {
+    let run = Command::new(PROGRAM).args(words).output();
+    run.expect("the program starts")
+}
+
+/// What a command said, which must have done what it was told.
+pub fn done(output: &Output) -> String {
+    let said = said(output);
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+/// Both outputs of a command.
+pub fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// The record of some nodes as it grows: the last document lies in a file.
+pub struct Records {
+    scratch: Scratch,
+    version: usize,
+}
+
+impl Records {
+    /// The first record: everything is `primary`'s.
+    pub fn new(nodes: &[Node], primary: &str) -> Records {
+        let scratch = Scratch::new("records");
+        let records = Records {
+            scratch,
+            version: 1,
+        };
+        let sites = nodes.iter().zip(REGIONS).map(|(node, region)| {
+            let (name, address) = (&node.name, node.relay.address);
+            format!("{region}={name}@http://{address}")
+        });
+        let sites: Vec<String> = sites.collect();
+        let out = records.document();
+        let mut words = vec!["region", "new", "--cluster", "plant", "--primary", primary];
+        words.extend(["--timing", TIMING, "--out", &out]);
+        for site in &sites {
+            words.extend(["--region", site]);
+        }
+        done(&staffetta(&words));
+        records
+    }
+
+    fn file(&self, kind: &str) -> String {
+        let path: PathBuf = self.scratch.path(&format!("{kind}-{}.json", self.version));
+        path.display().to_string()
+    }
+
+    /// The last document.
+    pub fn document(&self) -> String {
+        self.file("document")
+    }
+
+    /// One switch more: everything to `to` at `at`.
+    pub fn switch(&mut self, to: &str, at: SystemTime) {
+        let before = self.document();
+        self.version += 1;
+        let (out, at) = (
+            self.document(),
+            humantime::format_rfc3339_millis(at).to_string(),
+        );
+        let words = [
+            "region", "switch", &before, "--all", "--to", to, "--at", &at, "--out", &out,
+        ];
+        done(&staffetta(&words));
+    }
+
+    /// The last record, packed.
+    pub fn packed(&self) -> String {
+        let out = self.file("record");
+        let words = [
+            "region",
+            "pack",
+            &self.document(),
+            "--unsigned",
+            "--out",
+            &out,
+        ];
+        done(&staffetta(&words));
+        out
+    }
+
+    /// Hands the last record to a node.
+    pub fn import(&self, node: &Node) {
+        let packed = self.packed();
+        done(&node.command(&["region", "import", &packed]));
+    }
+}
+
+/// The time `wait` from now.
+pub fn from_now(wait: Duration) -> SystemTime {
+    SystemTime::now() + wait
+}
