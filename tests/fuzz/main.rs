@@ -118,6 +118,7 @@ macro_rules! run_each {
 run_each! {
     http_head http_body http_answer websocket sse ibm_path percent iam_token iam_form
     json_digest seed keep_record gzip usage_entries spool_log config etag_names x509 cookie
-    route timespan state_fanout state_deadlines state_slab state_access state_spool state_slots
+    route timespan region_record region_envelope region_peer region_status region_problem
+    region_target state_fanout state_deadlines state_slab state_access state_spool state_slots
     state_destinations state_relay state_session
 }

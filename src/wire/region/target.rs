@@ -85,9 +85,11 @@ impl Question {
                 return None;
             }
         }
+        // Without something to wait for, nothing is waited for.
+        let wait = wait.filter(|_| after.is_some()).unwrap_or_default();
         Some(Question {
             after,
-            wait: Duration::from_millis(wait.unwrap_or_default()),
+            wait: Duration::from_millis(wait),
         })
     }
 

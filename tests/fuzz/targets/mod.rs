@@ -18,6 +18,7 @@ mod ibm;
 mod json;
 mod keep;
 mod proxy;
+mod region;
 mod relay;
 mod seed;
 mod session;
@@ -83,6 +84,12 @@ pub const TARGETS: &[Target] = &[
     target("cookie", proxy::cookie, proxy::COOKIE_WORDS),
     target("route", proxy::route, proxy::ROUTE_WORDS),
     target("timespan", proxy::timespan, proxy::TIMESPAN_WORDS),
+    target("region_record", region::record, region::RECORD_WORDS),
+    target("region_envelope", region::envelope, region::WORDS),
+    target("region_peer", region::peer, region::PEER_WORDS),
+    target("region_status", region::status, region::WORDS),
+    target("region_problem", region::problem, region::WORDS),
+    target("region_target", region::target, region::TARGET_WORDS),
     target("state_fanout", fanout::fanout, &[]),
     target("state_deadlines", deadlines::deadlines, &[]),
     target("state_slab", deadlines::slab, &[]),
