@@ -18,8 +18,12 @@ mod orphans;
 mod peer;
 pub mod record;
 pub mod replica;
+#[cfg(test)]
+mod rig;
 pub mod serve;
 pub mod store;
+#[cfg(test)]
+mod tests;
 mod told;
 pub mod write;
 

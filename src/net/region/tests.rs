@@ -1,0 +1,157 @@
+//! Relays that speak to each other: real bytes, the real tasks, no sockets.
+
+use super::rig::{BEGIN, PEER_KEY, Sites, document};
+use crate::config::Secret;
+use crate::net::connection::Door;
+use crate::net::load::{self, Loaded};
+use crate::time::Duration;
+
+const NAMES: [&str; 2] = ["au-1", "eu-1"];
+/// The primary of the first term, and the other one.
+const AU: usize = 0;
+const EU: usize = 1;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What may be pushed to the slot `c/e`.
+fn content(marker: &str) -> String {
+    format!(
+        r#"{{"environments":[{{"environment_id":"e","name":"E","features":[],"properties":[
+        {{"property_id":"p","name":"P","type":"STRING","format":"TEXT","value":"{marker}",
+        "segment_rules":[]}}]}}],"collections":[{{"collection_id":"c","name":"C"}}],
+        "segments":[]}}"#
+    )
+}
+
+fn get(target: &str, key: &str) -> Vec<u8> {
+    format!("GET {target} HTTP/1.1\r\nHost: r\r\nAuthorization: Bearer {key}\r\n\r\n").into_bytes()
+}
+
+fn put(fields: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    let head = format!("PUT /v1/slots/c/e HTTP/1.1\r\nHost: r\r\nContent-Length: {length}\r\n");
+    format!("{head}{fields}\r\n{body}").into_bytes()
+}
+
+/// What a peer says about a write that it sends on, with some lines in place of others.
+fn sent_on(changes: &[(&str, &str)]) -> String {
+    let lines = [
+        ("X-Relay-Cluster", "plant"),
+        ("X-Relay-From", "eu-1"),
+        ("X-Relay-Hops", "1"),
+        ("X-Relay-Epoch", "5"),
+        ("X-Relay-Deadline", "1500"),
+        ("Via", "1.1 eu-1"),
+    ];
+    let mut fields = format!("Authorization: Bearer {PEER_KEY}\r\n");
+    for (name, value) in lines {
+        let changed = changes.iter().find(|(other, _)| *other == name);
+        let value = changed.map_or(value, |(_, value)| value);
+        fields += &format!("{name}: {value}\r\n");
+    }
+    let is_new = |(name, _): &&(&str, &str)| lines.iter().all(|(known, _)| known != name);
+    for (name, value) in changes.iter().filter(is_new) {
+        fields += &format!("{name}: {value}\r\n");
+    }
+    fields
+}
+
+/// Two relays that have one record and have heard of each other; the first is primary in epoch 5.
+fn settled(test: &str) -> Sites {
+    settled_by(test, "")
+}
+
+fn settled_by(test: &str, switches: &str) -> Sites {
+    let sites = Sites::new(test, &NAMES);
+    for index in [AU, EU] {
+        sites.bring(index, &document(1, &NAMES, switches)).unwrap();
+    }
+    sites.advance(SECOND);
+    assert!(status(&sites, AU).contains(r#""phase":"active""#));
+    assert!(status(&sites, EU).contains(r#""phase":"replica""#));
+    sites
+}
+
+fn status(sites: &Sites, index: usize) -> String {
+    sites.ask(index, Door::Sdk, &get("/v1/region/status", PEER_KEY))
+}
+
+/// The slot as a peer reads it.
+fn slot(sites: &Sites, index: usize) -> String {
+    sites.ask(index, Door::Sdk, &get("/v1/slots/c/e", PEER_KEY))
+}
+
+/// A push by the operator of one relay; what came back at once.
+fn push(sites: &Sites, index: usize, fields: &str, marker: &str) -> String {
+    sites.ask(index, Door::AdminLocal, &put(fields, &content(marker)))
+}
+
+/// A write that `eu-1` seems to have sent on; what came back at once.
+fn receive(sites: &Sites, index: usize, changes: &[(&str, &str)], marker: &str) -> String {
+    let bytes = put(&sent_on(changes), &content(marker));
+    sites.ask(index, Door::Sdk, &bytes)
+}
+
+#[track_caller]
+fn assert_refused(answer: &str, status: u16, reason: &str) {
+    assert!(
+        answer.starts_with(&format!("HTTP/1.1 {status} ")),
+        "{answer}"
+    );
+    assert!(
+        answer.contains(&format!(r#""reason":"{reason}""#)),
+        "{answer}"
+    );
+    let outcome = "\r\nx-relay-outcome: not-attempted\r\n";
+    assert!(answer.contains(outcome), "{answer}");
+}
+
+#[track_caller]
+fn assert_done(answer: &str, revision: &str) {
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(
+        answer.contains(&format!("\r\netag: \"{revision}\"\r\n")),
+        "{answer}"
+    );
+}
+
+#[test]
+fn peers_paths_are_nobody_elses() {
+    let sites = Sites::new("region-paths", &NAMES);
+    for path in ["/v1/region/status", "/v1/region/state", "/v1/slots/c/e"] {
+        for key in ["secret", "", "a-peer-key-of-thirty-two-letterz"] {
+            let answer = sites.ask(AU, Door::Sdk, &get(path, key));
+            assert!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
+            assert!(!answer.contains("peer"), "{answer}");
+        }
+    }
+    let status = status(&sites, AU);
+    assert!(status.starts_with("HTTP/1.1 200 "), "{status}");
+    assert!(status.contains(r#""node":"au-1""#), "{status}");
+    let forged = sent_on(&[]).replace(PEER_KEY, "secret");
+    let answer = sites.ask(AU, Door::Sdk, &put(&forged, &content("a")));
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+}
+
+#[test]
+fn peers_ask_what_is_not_there_and_hear_so() {
+    let sites = Sites::new("region-strange", &NAMES);
+    for (line, status) in [
+        ("GET /v1/region/state", 404),
+        ("GET /v1/region/statuses", 404),
+        ("GET /v1/region/status?after=1", 404),
+        ("PUT /v1/region/state", 405),
+        ("POST /v1/region/status", 405),
+        ("GET /v1/slots/c/none", 404),
+        ("GET /v1/slots/c/e", 404),
+        ("DELETE /v1/slots/c/e", 405),
+        ("PUT /v1/slots/c/e", 400),
+    ] {
+        let key = format!("Authorization: Bearer {PEER_KEY}\r\nContent-Length: 0\r\n\r\n");
+        let request = format!("{line} HTTP/1.1\r\nHost: r\r\n{key}");
+        let answer = sites.ask(AU, Door::Sdk, request.as_bytes());
+        let expected = format!("HTTP/1.1 {status} ");
+        assert!(answer.starts_with(&expected), "{line}: {answer}");
+    }
+}
+
