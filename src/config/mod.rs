@@ -301,6 +301,11 @@ impl Config {
             (Some(_), None) | (None, Some(_)) => false,
         };
         let node = |config: &Config| config.region.as_ref().map(|region| region.node.clone());
+        let routed = |config: &Config| {
+            let proxy = config.reverse_proxy.iter();
+            let slots = proxy.flat_map(ReverseProxy::region_slots);
+            slots.cloned().collect::<Vec<Id>>()
+        };
         let same_slots = self.slots == new.slots && self.operator_slots == new.operator_slots;
         let changes = [
             ("listen", self.listen != new.listen),
@@ -313,6 +318,7 @@ impl Config {
             ("limits", self.limits != new.limits),
             ("log.format", self.log.format != new.log.format),
             ("region.node", node(self) != node(new)),
+            ("RegionSlot of a route", routed(self) != routed(new)),
         ];
         let changed = changes.into_iter().filter(|(_, changed)| *changed);
         changed.map(|(key, _)| key).collect()

@@ -81,17 +81,22 @@ impl Reader<'_> {
         let instance = root
             .require("instance", &mut self.mistakes)
             .and_then(|place| self.instance(place));
+        let region = root.take("region");
         let reverse_proxy = root.take_of_any_case("ReverseProxy");
-        let reverse_proxy = reverse_proxy.map(|place| self.reverse_proxy(place, tls.is_some()));
+        let has = (tls.is_some(), region.is_some());
+        let reverse_proxy = reverse_proxy.map(|place| self.reverse_proxy(place, has));
         let may_be_none = reverse_proxy.is_some();
         let (slots, operator_slots) = self.slots(&mut root, may_be_none, keeps);
         let guid = instance.as_ref().map(|instance| &instance.guid);
         let upstream = upstream.map(|place| self.upstreams(place, guid));
-        let region = root.take("region");
         let events = root.take("events");
         // Without an upstream, reports are for the writers of other regions.
         let events = self.events(events, has_upstream || region.is_some());
-        let is_routed = !operator_slots.is_empty();
+        let proxied = reverse_proxy.iter().flatten();
+        let has_routes = proxied
+            .flat_map(|proxy| &proxy.routes)
+            .any(|route| route.region_slot.is_some());
+        let is_routed = !operator_slots.is_empty() || has_routes;
         let region = region.and_then(|place| self.region(place, keeps, is_routed));
         let client_keys = self.client_keys(&mut root, &slots);
         let configured = root

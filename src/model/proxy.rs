@@ -6,6 +6,8 @@
 //!
 //! Names and defaults are those of YARP, whose configuration an operator may paste.
 
+use super::Id;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -16,6 +18,16 @@ pub struct ReverseProxy {
     pub routes: Vec<Route>,
     /// In the order of the file.
     pub clusters: Vec<Cluster>,
+}
+
+impl ReverseProxy {
+    /// What regions are primary for, of all routes; each once. Bounded by the number of routes.
+    pub fn region_slots(&self) -> BTreeSet<&Id> {
+        let slots = self.routes.iter();
+        slots
+            .filter_map(|route| route.region_slot.as_ref())
+            .collect()
+    }
 }
 
 /// Which requests go to which cluster.
@@ -31,6 +43,9 @@ pub struct Route {
     pub methods: Vec<Box<str>>,
     /// Smaller comes first, whatever the path.
     pub order: i32,
+    /// What a region has to be primary for, before a request that may change something is sent to
+    /// the cluster; `None` = it is sent from everywhere.
+    pub region_slot: Option<Id>,
 }
 
 /// What a path has to look like.

@@ -237,6 +237,7 @@ mod tests {
             hosts: Vec::new(),
             methods: Vec::new(),
             order: 0,
+            region_slot: None,
         }
     }
 

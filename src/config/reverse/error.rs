@@ -45,6 +45,8 @@ pub enum ReverseProblem {
     NotAHost { reason: &'static str },
     /// Not a method that the relay knows.
     NotAMethod,
+    /// Regions have a part in this route and not in the relay.
+    NoRegion,
     /// Not a part of a URL.
     MustBegin { with: &'static str },
 }
@@ -91,6 +93,9 @@ impl fmt::Display for ReverseProblem {
             ReverseProblem::NotAHost { reason } => write!(f, "is no host: {reason}"),
             ReverseProblem::NotAMethod => f.write_str(
                 "is no method of the relay: DELETE, GET, HEAD, OPTIONS, PATCH, POST or PUT",
+            ),
+            ReverseProblem::NoRegion => f.write_str(
+                "says who is primary for this route, which takes `region`: configure it",
             ),
             ReverseProblem::MustBegin { with } => {
                 write!(f, "must begin with `{with}` and be visible ASCII")

@@ -40,7 +40,11 @@ impl From<ReverseConcern> for Concern {
 
 impl Reader<'_> {
     /// The section; `has_tls` is the relay's own.
-    pub fn reverse_proxy(&mut self, place: Place<'_>, has_tls: bool) -> Option<ReverseProxy> {
+    pub fn reverse_proxy(
+        &mut self,
+        place: Place<'_>,
+        (has_tls, has_region): (bool, bool),
+    ) -> Option<ReverseProxy> {
         let mut section = place.section_of_any_case(&mut self.mistakes)?;
         let clusters = section.take("Clusters");
         let routes = section.take("Routes");
@@ -61,6 +65,10 @@ impl Reader<'_> {
         for (id, place) in self.named(routes, routes_max) {
             let path = place.path.clone();
             if let Some(route) = self.route(id, place, &ids) {
+                if route.region_slot.is_some() && !has_region {
+                    let path = format!("{path}.Metadata.{}", route::REGION_SLOT);
+                    self.mistakes.error(&path, ReverseProblem::NoRegion.into());
+                }
                 self.same_route(&path, &route, &paths, &proxy.routes);
                 paths.push(path);
                 proxy.routes.push(route);

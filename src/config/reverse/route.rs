@@ -5,12 +5,15 @@
 //!
 //! Policies that stand for code elsewhere (authorization, CORS, rate limits, caches, transforms)
 //! are refused, but for the names that switch them off.
+//!
+//! A route's `Metadata` has one entry of ours: `RegionSlot`.
 
 use super::template::{host_pattern, path_template};
 use super::{NotDone, ReverseProblem, metadata, part, refuse, scalar, value};
 use crate::config::error::Problem;
 use crate::config::parse::Reader;
 use crate::config::section::{Mistakes, Place, Section};
+use crate::config::values::id;
 use crate::model::casing;
 use crate::model::proxy::{PathTemplate, Route, Segment};
 
@@ -51,6 +54,9 @@ const ROUTE_NOT_DONE: [NotDone; 10] = [
     ("RouteId", "", "a route is named by its key; remove it"),
 ];
 
+/// The entry of `Metadata` that gives a route to regions.
+pub const REGION_SLOT: &str = "RegionSlot";
+
 const MATCH_NOT_DONE: [NotDone; 2] = [
     ("Headers", "", "routes go by path, host and method only"),
     (
@@ -64,12 +70,15 @@ const METHODS: [&str; 7] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST",
 
 impl Reader<'_> {
     /// A route to one of `clusters`, which are named by their ids.
-    pub fn route(&mut self, id: &str, place: Place<'_>, clusters: &[&str]) -> Option<Route> {
+    pub fn route(&mut self, name: &str, place: Place<'_>, clusters: &[&str]) -> Option<Route> {
         let max = self.limits.proxy_entries_max;
         let mistakes = &mut self.mistakes;
         let mut section = place.section_of_any_case(mistakes)?;
         refuse(&mut section, &ROUTE_NOT_DONE, mistakes);
-        metadata(&mut section, &[], max, mistakes);
+        let region_slot = metadata(&mut section, &[REGION_SLOT], max, mistakes);
+        let region_slot = region_slot
+            .first()
+            .map(|(_, place)| scalar::read(place, mistakes, id));
         let path = section.path_of("ClusterId");
         let cluster = value(&mut section, "ClusterId");
         if cluster.is_none() {
@@ -114,7 +123,7 @@ impl Reader<'_> {
             takes_rest: true,
         };
         Some(Route {
-            id: id.into(),
+            id: name.into(),
             cluster: cluster?,
             path: template.unwrap_or(Some(every))?,
             hosts,
@@ -122,6 +131,7 @@ impl Reader<'_> {
             order: order
                 .and_then(|order| i32::try_from(order).ok())
                 .unwrap_or(0),
+            region_slot: region_slot.map_or(Some(None), |read| read.map(Some))?,
         })
     }
 }

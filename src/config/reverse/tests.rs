@@ -2,6 +2,7 @@
 
 use crate::config::{Config, ConfigError, Environment};
 use crate::limits::Limits;
+use crate::model::Id;
 use crate::model::proxy::*;
 use crate::time::Duration;
 
@@ -667,6 +668,29 @@ fn two_routes_for_the_same_requests_are_a_mistake() {
     ] {
         assert_eq!(proxy(&routes(other)).0.routes.len(), 2);
     }
+}
+
+#[test]
+fn a_route_may_be_a_regions() {
+    let section = |slot: &str| {
+        format!(
+            r#"{{ "Routes": {{ "r": {{ "ClusterId": "c", "Match": {{ "Path": "/a" }},
+                "Metadata": {{ "regionslot": {slot} }} }} }}, "Clusters": {{ "c": {{
+                "Destinations": {{ "d": {{ "Address": "http://a" }} }} }} }} }}"#
+        )
+    };
+    let region = r#""state_dir": "/s", "region": { "node": "eu-1", "trust": "none",
+        "peer_key": "a-peer-key-of-thirty-two-letters" },"#;
+    let config = load(&file(&section("\"orders\""), region)).unwrap();
+    let slots = config.reverse_proxy.unwrap();
+    assert!(slots.region_slots().into_iter().eq(&Id::new("orders")));
+    let nobodys = mistakes(&section("\"orders\""));
+    let place = ".Routes.r.Metadata.RegionSlot: says who is primary";
+    assert!(
+        nobodys.len() == 1 && nobodys[0].starts_with(place),
+        "{nobodys:?}"
+    );
+    assert_eq!(mistakes(&section("\"a b\"")).len(), 1);
 }
 
 #[test]

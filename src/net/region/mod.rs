@@ -34,6 +34,7 @@ use std::rc::Rc;
 
 use crate::config::{Config, Secret};
 use crate::limits::Limits;
+use crate::model::proxy::ReverseProxy;
 use crate::model::region::{Heard, Status, Subject};
 use crate::model::{Id, SlotIndex};
 use crate::state::region::{Now, Order, Routing, Setting, SubjectIndex};
@@ -73,7 +74,10 @@ impl Region {
         let region = config.region.as_ref()?;
         let slots = config.slots.iter();
         let slots = slots.filter(|slot| config.operator_slots.contains(slot));
-        let subjects: Vec<Subject> = slots.cloned().map(Subject::Slot).collect();
+        let routes = config.reverse_proxy.iter();
+        let routes = routes.flat_map(ReverseProxy::region_slots);
+        let slots = slots.cloned().map(Subject::Slot);
+        let subjects = slots.chain(routes.cloned().map(Subject::Route)).collect();
         let boot = RandomState::new().hash_one(std::process::id()) >> (u64::BITS - BOOT_BITS);
         let setting = Setting {
             name: region.node.clone(),

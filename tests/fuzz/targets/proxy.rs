@@ -220,6 +220,7 @@ fn naive_route(line: &str) -> Route {
         hosts,
         methods,
         order,
+        region_slot: None,
     }
 }
 
