@@ -6,9 +6,10 @@
 //! the one that [`Framing`] says, so that two readers cannot part a message differently.
 //!
 //! `X-Forwarded-*` are set, not extended, as YARP does: what a client claims about the way is
-//! dropped, and so is what only relays of one cluster say to each other (`region::peer`). `Expect` stays here: the relay answers 100 by itself once it wants the content, and
-//! drops the destination's own 1xx but 101. Trailers are refused with 501 where a request announces
-//! them; those of an answer are dropped, which RFC 9110 6.5.1 allows.
+//! dropped, and so is what only relays of one cluster say to each other (`region::peer`). `Expect`
+//! stays here: the relay answers 100 by itself once it wants the content, and drops the
+//! destination's own 1xx but 101. Trailers are refused with 501 where a request announces them;
+//! those of an answer are dropped, which RFC 9110 6.5.1 allows.
 
 use super::DecodeError;
 use super::http::{Head, Method, Target};
@@ -46,16 +47,16 @@ const HOP_BY_HOP: [&str; 18] = [
 ];
 
 /// Fields of a request that are written anew, or answered here.
-const REWRITTEN: [&str; 8] = [
+const REWRITTEN: [&str; 5] = [
     "expect",
     "forwarded",
     "host",
     "upgrade-insecure-requests",
-    "x-forwarded-for",
-    "x-forwarded-host",
     "x-forwarded-prefix",
-    "x-forwarded-proto",
 ];
+
+/// Fields of a request that tell of its client, and are written anew too.
+const WAY: [&str; 3] = ["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"];
 
 /// Where a request goes on to, and where it came from.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +67,36 @@ pub struct Onward<'a> {
     /// The client's IP address as text; `None` on a Unix socket.
     pub client: Option<&'a str>,
     pub is_tls: bool,
+    pub hop: Hop<'a>,
+}
+
+/// Between whom a request goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Hop<'a> {
+    /// From a client to a server.
+    Server,
+    /// From a client to another node, which is told this. It sees the client's `Authorization`
+    /// under another name, since its own holds the peer key.
+    ToPeer(&'a [(&'static str, String)]),
+    /// From another node to a server: as the client has sent it there.
+    FromPeer,
+}
+
+impl Hop<'_> {
+    /// What a field is called behind the relay; `None` = it stays here.
+    fn name(self, name: &str) -> Option<&str> {
+        let is = |own: &str| name.eq_ignore_ascii_case(own);
+        let is_rewritten = REWRITTEN.iter().any(|own| is(own));
+        let is_way = WAY.iter().any(|own| is(own));
+        match self {
+            Hop::ToPeer(_) if is("authorization") => Some(peer::AUTHORIZATION),
+            Hop::FromPeer if is(peer::AUTHORIZATION) => Some("authorization"),
+            Hop::FromPeer if is("authorization") => None,
+            // What the node before has said of its client's way still holds.
+            Hop::FromPeer if is_way => Some(name),
+            _ => (!is_rewritten && !is_way && !peer::is_reserved(name)).then_some(name),
+        }
+    }
 }
 
 /// The fields of a head that [`Head::parse`] has taken: names and values, in order.
@@ -111,20 +142,33 @@ pub fn request(raw: &[u8], head: &Head<'_>, onward: Onward<'_>) -> Result<Vec<u8
         if name.eq_ignore_ascii_case("trailer") {
             return Err(DecodeError::Unsupported(501, "trailers"));
         }
-        let is = |own: &&str| name.eq_ignore_ascii_case(own);
-        if !REWRITTEN.iter().any(is) && !peer::is_reserved(name) && goes_on(name, &named) {
-            push(&mut out, &[name, ": ", value, "\r\n"]);
+        if let Some(kept) = onward.hop.name(name).filter(|_| goes_on(name, &named)) {
+            push(&mut out, &[kept, ": ", value, "\r\n"]);
         }
     }
-    if let Some(client) = onward.client {
-        push(&mut out, &["x-forwarded-for: ", client, "\r\n"]);
-    }
-    let scheme = if onward.is_tls { "https" } else { "http" };
-    push(&mut out, &["x-forwarded-proto: ", scheme, "\r\n"]);
-    push(&mut out, &["x-forwarded-host: ", head.host, "\r\n", VIA]);
+    push_way(&mut out, head, onward);
     push_request_framing(&mut out, head);
     out.extend_from_slice(b"\r\n");
     Ok(out)
+}
+
+fn push_way(out: &mut Vec<u8>, head: &Head<'_>, onward: Onward<'_>) {
+    if !matches!(onward.hop, Hop::FromPeer) {
+        if let Some(client) = onward.client {
+            push(out, &["x-forwarded-for: ", client, "\r\n"]);
+        }
+        let scheme = if onward.is_tls { "https" } else { "http" };
+        push(out, &["x-forwarded-proto: ", scheme, "\r\n"]);
+        push(out, &["x-forwarded-host: ", head.host, "\r\n"]);
+    }
+    match onward.hop {
+        Hop::ToPeer(told) => {
+            for (name, value) in told {
+                push(out, &[name, ": ", value, "\r\n"]);
+            }
+        }
+        Hop::Server | Hop::FromPeer => push(out, &[VIA]),
+    }
 }
 
 fn push_request_framing(out: &mut Vec<u8>, head: &Head<'_>) {

@@ -22,7 +22,7 @@ use crate::net::upstream::dial::{Stream, dial};
 use crate::state::destinations::{Choice, Finish, Ticket};
 use crate::time::Instant;
 use crate::wire::affinity::{self, cookie};
-use crate::wire::forward::{self, CONTINUE, Onward};
+use crate::wire::forward::{self, CONTINUE, Hop, Onward};
 use crate::wire::http::Head;
 use crate::wire::http::response::Answer;
 use crate::wire::{DecodeError, http::Method};
@@ -312,6 +312,7 @@ fn attempt(
         host: destination.host.as_deref(),
         client: client.as_deref(),
         is_tls,
+        hop: Hop::Server,
     };
     let encoded = match Head::parse(raw, limits) {
         Ok(Some(head)) => forward::request(raw, &head, onward),

@@ -14,6 +14,10 @@ fn address() -> Address {
 
 /// What goes on of a request, as text.
 fn onward(raw: &str) -> Result<String, DecodeError> {
+    onward_by(raw, Hop::Server)
+}
+
+fn onward_by(raw: &str, hop: Hop<'_>) -> Result<String, DecodeError> {
     let head = Head::parse(raw.as_bytes(), &Limits::PRODUCTION)
         .unwrap()
         .unwrap();
@@ -23,6 +27,7 @@ fn onward(raw: &str) -> Result<String, DecodeError> {
         host: None,
         client: Some("192.0.2.7"),
         is_tls: true,
+        hop,
     };
     request(raw.as_bytes(), &head, onward).map(|bytes| String::from_utf8(bytes).unwrap())
 }
@@ -53,6 +58,29 @@ fn nobody_behind_the_relay_hears_what_relays_say_to_each_other() {
          content-length: 1\r\n\r\n"
     );
     assert_eq!(onward(raw).unwrap(), want);
+}
+
+#[test]
+fn a_server_behind_a_peer_sees_the_client_as_it_came() {
+    let raw = "DELETE /a HTTP/1.1\r\nHost: shop:1\r\nAuthorization: Bearer client\r\n\
+        X-Relay-Authorization: Bearer forged\r\nX-Relay-Epoch: 9\r\nX-Forwarded-For: 1.2.3.4\r\n\r\n";
+    let told = [
+        ("authorization", "Bearer peer".to_owned()),
+        ("x-relay-epoch", "5".to_owned()),
+        ("via", "1.1 au-1".to_owned()),
+    ];
+    let sent = onward_by(raw, Hop::ToPeer(&told)).unwrap();
+    let want = "DELETE /app/a HTTP/1.1\r\nhost: 10.0.0.2:8080\r\n\
+        x-relay-authorization: Bearer client\r\nx-forwarded-for: 192.0.2.7\r\n\
+        x-forwarded-proto: https\r\nx-forwarded-host: shop:1\r\nauthorization: Bearer peer\r\n\
+        x-relay-epoch: 5\r\nvia: 1.1 au-1\r\n\r\n";
+    assert_eq!(sent, want);
+    let served = onward_by(&sent, Hop::FromPeer).unwrap();
+    let want = "DELETE /app/app/a HTTP/1.1\r\nhost: 10.0.0.2:8080\r\n\
+        authorization: Bearer client\r\nx-forwarded-for: 192.0.2.7\r\n\
+        x-forwarded-proto: https\r\nx-forwarded-host: shop:1\r\nvia: 1.1 au-1\r\n\
+        via: 1.1 staffetta\r\n\r\n";
+    assert_eq!(served, want);
 }
 
 #[test]
@@ -118,6 +146,7 @@ fn a_configured_host_is_what_the_destination_sees() {
         host: Some("plant.example"),
         client: None,
         is_tls: false,
+        hop: Hop::Server,
     };
     let text = String::from_utf8(request(raw, &head, onward).unwrap()).unwrap();
     assert!(text.contains("\r\nhost: plant.example\r\n") && !text.contains("forwarded-for"));

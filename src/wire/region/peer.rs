@@ -22,6 +22,9 @@ pub const HOPS: &str = "x-relay-hops";
 pub const EPOCH: &str = "x-relay-epoch";
 /// Milliseconds that are left of the request's time.
 pub const DEADLINE: &str = "x-relay-deadline";
+/// The client's `Authorization` of a request that goes to a server behind the peer; the field of
+/// that name holds the peer key.
+pub const AUTHORIZATION: &str = "x-relay-authorization";
 /// From a client: refuse rather than send on.
 pub const NO_FORWARD: &str = "x-relay-no-forward";
 /// In every answer to a write: what became of it.
@@ -37,6 +40,7 @@ const RESERVED: [&str; 5] = [CLUSTER, FROM, HOPS, EPOCH, DEADLINE];
 pub fn is_reserved(name: &str) -> bool {
     RESERVED
         .iter()
+        .chain([&AUTHORIZATION])
         .any(|reserved| reserved.eq_ignore_ascii_case(name))
 }
 
