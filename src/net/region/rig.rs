@@ -42,11 +42,13 @@ pub const BEGIN: Wall = Wall::from_unix(1_800_000_000);
 const STEP: Duration = Duration::from_millis(10);
 
 /// The bounds that ship, with less to wait for.
+pub const SHORT: Bounds = Bounds {
+    settle: Duration::from_millis(300),
+    ..Bounds::PRODUCTION
+};
+
+/// The same.
 pub fn limits() -> Limits {
-    const SHORT: Bounds = Bounds {
-        settle: Duration::from_millis(300),
-        ..Bounds::PRODUCTION
-    };
     Limits {
         region: &SHORT,
         ..Limits::PRODUCTION

@@ -1,10 +1,16 @@
 //! Relays that speak to each other: real bytes, the real tasks, no sockets.
 
-use super::rig::{BEGIN, PEER_KEY, Sites, document};
+mod forward;
+mod peers;
+mod receive;
+mod restart;
+
+use super::rig::{BEGIN, PEER_KEY, SHORT, Sites, document, limits};
 use crate::config::Secret;
+use crate::limits::{Limits, Region as Bounds};
 use crate::net::connection::Door;
 use crate::net::load::{self, Loaded};
-use crate::time::Duration;
+use crate::time::{Duration, Wall};
 
 const NAMES: [&str; 2] = ["au-1", "eu-1"];
 /// The primary of the first term, and the other one.
@@ -72,6 +78,12 @@ fn settled_by(test: &str, switches: &str) -> Sites {
     sites
 }
 
+/// Ten seconds after everything began.
+fn switch_to_eu() -> String {
+    let at = "2027-01-15T08:00:10Z";
+    format!(r#"{{ "at": "{at}", "to": "r-eu-1", "epoch": 6 }}"#)
+}
+
 fn status(sites: &Sites, index: usize) -> String {
     sites.ask(index, Door::Sdk, &get("/v1/region/status", PEER_KEY))
 }
@@ -114,44 +126,3 @@ fn assert_done(answer: &str, revision: &str) {
         "{answer}"
     );
 }
-
-#[test]
-fn peers_paths_are_nobody_elses() {
-    let sites = Sites::new("region-paths", &NAMES);
-    for path in ["/v1/region/status", "/v1/region/state", "/v1/slots/c/e"] {
-        for key in ["secret", "", "a-peer-key-of-thirty-two-letterz"] {
-            let answer = sites.ask(AU, Door::Sdk, &get(path, key));
-            assert!(answer.starts_with("HTTP/1.1 404 "), "{path}: {answer}");
-            assert!(!answer.contains("peer"), "{answer}");
-        }
-    }
-    let status = status(&sites, AU);
-    assert!(status.starts_with("HTTP/1.1 200 "), "{status}");
-    assert!(status.contains(r#""node":"au-1""#), "{status}");
-    let forged = sent_on(&[]).replace(PEER_KEY, "secret");
-    let answer = sites.ask(AU, Door::Sdk, &put(&forged, &content("a")));
-    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
-}
-
-#[test]
-fn peers_ask_what_is_not_there_and_hear_so() {
-    let sites = Sites::new("region-strange", &NAMES);
-    for (line, status) in [
-        ("GET /v1/region/state", 404),
-        ("GET /v1/region/statuses", 404),
-        ("GET /v1/region/status?after=1", 404),
-        ("PUT /v1/region/state", 405),
-        ("POST /v1/region/status", 405),
-        ("GET /v1/slots/c/none", 404),
-        ("GET /v1/slots/c/e", 404),
-        ("DELETE /v1/slots/c/e", 405),
-        ("PUT /v1/slots/c/e", 400),
-    ] {
-        let key = format!("Authorization: Bearer {PEER_KEY}\r\nContent-Length: 0\r\n\r\n");
-        let request = format!("{line} HTTP/1.1\r\nHost: r\r\n{key}");
-        let answer = sites.ask(AU, Door::Sdk, request.as_bytes());
-        let expected = format!("HTTP/1.1 {status} ");
-        assert!(answer.starts_with(&expected), "{line}: {answer}");
-    }
-}
-
