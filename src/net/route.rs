@@ -2,8 +2,8 @@
 //!
 //! Owns the order of the questions: is it a peer's, is it ours (path, instance, slot), may this
 //! method, who asks, may they, is there something to give. Decides at once, without waiting, and
-//! answers with an [`Action`] that owns what it needs. The rules themselves live elsewhere: paths in
-//! `wire::ibm`, keys in `state::access`, statuses in `wire::reject`.
+//! answers with an [`Action`] that owns what it needs. The rules themselves live elsewhere: paths
+//! in `wire::ibm`, keys in `state::access`, statuses in `wire::reject`.
 //!
 //! Never a redirect, and never a refusal of events from a client that is known: what SDKs do with
 //! any answer but 202 costs more than the event.

@@ -1,9 +1,9 @@
 //! What nodes ask of each other, as targets of requests.
 //!
-//! Owns the paths below `/v1/`, both ways: the status (`after` and `wait_ms` make it a question that
-//! waits for news), the state record, and a slot. A parameter that cannot be read, stands twice or
-//! is not known makes a target of nobody: a question that is misunderstood is not to be answered at
-//! once and asked again at once.
+//! Owns the paths below `/v1/`, both ways: the status (`after` and `wait_ms` make it a question
+//! that waits for news), the state record, and a slot. A parameter that cannot be read, stands
+//! twice or is not known makes a target of nobody: a question that is misunderstood is not to be
+//! answered at once and asked again at once.
 //!
 //! Never says who may ask.
 
