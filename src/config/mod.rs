@@ -278,6 +278,10 @@ impl Config {
             is_pushed_to: !self.operator_slots.is_empty(),
             slots: self.slots.len(),
             upstreams: self.upstream.as_ref().map_or(0, upstreams),
+            replicas: match self.region {
+                Some(_) => self.operator_slots.len(),
+                None => 0,
+            },
             forwards: proxy.is_some(),
             forwards_tls: proxy.is_some_and(speaks_tls),
             ..MemoryLoad::default()

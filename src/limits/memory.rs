@@ -53,6 +53,8 @@ pub struct MemoryLoad {
     pub slots: usize,
     /// None, the primary, or both.
     pub upstreams: usize,
+    /// Slots that follow the writer of another region.
+    pub replicas: usize,
     /// There is a reverse proxy.
     pub forwards: bool,
     /// Some of its destinations speak TLS.
@@ -141,9 +143,14 @@ impl Limits {
 
     /// Change sockets and fetches at once. A slot has two sockets while it goes back to the
     /// primary, and then two fetches as well: one that the backup was asked for, and the probe's.
+    /// One that follows the writer of another region has one of each.
     fn upstream_connections(&self, load: &MemoryLoad) -> (usize, usize) {
         let fetches = load.slots.min(self.fetches_max);
-        (load.slots * load.upstreams, fetches * load.upstreams)
+        let (sockets, fetches) = (load.slots * load.upstreams, fetches * load.upstreams);
+        (
+            sockets + load.replicas,
+            fetches + load.replicas.min(self.fetches_max),
+        )
     }
 
     /// The pushes that wait, one in pieces, and its record.
@@ -154,9 +161,9 @@ impl Limits {
         }
     }
 
-    /// Without an upstream, reports are only counted.
+    /// Without an upstream or another region, reports are only counted.
     fn events_bytes(&self, load: &MemoryLoad) -> usize {
-        if load.upstreams == 0 {
+        if load.upstreams + load.replicas == 0 {
             return 0;
         }
         // What waits, its text while it is written down; a window of the spool, whose entries take
@@ -185,9 +192,10 @@ impl Limits {
     }
 }
 
-/// Both upstreams may have authorities of their own; they are read one after the other.
+/// Both upstreams and the peers may have authorities of their own; they are read one after the
+/// other.
 fn authorities_bytes(load: &MemoryLoad) -> usize {
-    match load.upstreams {
+    match load.upstreams + load.replicas.min(1) {
         0 => 0,
         upstreams => upstreams * AUTHORITIES_BYTES + AUTHORITIES_FILE_BYTES,
     }
@@ -218,6 +226,22 @@ mod tests {
         for upstreams in 0..=2 {
             let sum = LIMITS.memory_bytes_max(&demo(upstreams));
             assert!(sum <= LIMITS.memory_bytes_default, "{upstreams}: {sum}");
+        }
+    }
+
+    #[test]
+    fn a_replica_holds_a_socket_and_a_fetch() {
+        let of = |load: &MemoryLoad, wanted| {
+            let holders = LIMITS.memory_holders(load);
+            let found = holders.into_iter().find(|(holder, _)| *holder == wanted);
+            found.map(|(_, bytes)| bytes)
+        };
+        let region = MemoryLoad {
+            replicas: 4,
+            ..demo(0)
+        };
+        for holder in ["change sockets", "fetches", "events", "authorities"] {
+            assert_eq!(of(&region, holder), of(&demo(1), holder), "{holder}");
         }
     }
 
