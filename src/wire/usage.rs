@@ -360,6 +360,23 @@ mod tests {
     }
 
     #[test]
+    fn a_report_of_either_kind_names_one_slot_or_none() {
+        let named = |text: &str| slot(text.as_bytes()).map(|slot| slot.to_string());
+        let whole = r#"{"collection_id":"c","environment_id":"e","usages":[]}"#;
+        assert_eq!(named(whole).as_deref(), Some("c/e"));
+        for odd in [
+            r#"{"usages":[]}"#,
+            r#"{"collection_id":"c","usages":[]}"#,
+            r#"{"collection_id":"c","collection_id":"d","environment_id":"e"}"#,
+            r#"{"collection_id":1,"environment_id":"e"}"#,
+            r#"{"collection_id":"a/b","environment_id":"e"}"#,
+            "[]",
+        ] {
+            assert_eq!(named(odd), None, "{odd}");
+        }
+    }
+
+    #[test]
     fn every_known_shape_of_usage_becomes_the_one() {
         for (entry, written) in [
             (
