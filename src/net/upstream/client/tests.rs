@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::Proxy;
-use crate::net::upstream::rig::{Rig, setting, slot, upstream};
+use crate::net::upstream::rig::{Rig, setting, slot, upstream, way};
 use crate::state::session::Loss;
 use crate::time::Duration;
 
@@ -246,4 +246,21 @@ fn iam_may_be_elsewhere() {
     assert!(rig.hear(&mut proxy).starts_with("CONNECT iam.test:80 "));
     rig.say(&mut proxy, b"HTTP/1.1 200 x\r\n\r\n");
     assert!(rig.hear(&mut proxy).starts_with("POST /x/identity/token "));
+}
+
+#[test]
+fn a_peer_is_shown_its_key_and_no_iam_is_asked() {
+    let rig = Rig::new();
+    let key = Secret::new(b"a-peer-key").unwrap();
+    let guid = Id::new("g-1").unwrap();
+    let peer = Rc::new(Upstream::peer(way(URL), guid, &key));
+    let task = config(&rig, &peer);
+    let asked = serve(&rig, "401 Unauthorized", "");
+    assert!(asked.starts_with("GET /apprapp/"), "{asked}");
+    assert!(
+        asked.contains("\r\nauthorization: Bearer a-peer-key\r\n"),
+        "{asked}"
+    );
+    assert_eq!(rig.take(task).unwrap_err().loss(), Loss::Denied);
+    assert!(rig.try_accept().is_none(), "it has no other key to try");
 }
