@@ -165,6 +165,17 @@ impl Session {
         self.lane.want(now);
     }
 
+    /// The primary was just reached in another way: whatever was not, for want of an answer, is
+    /// tried again at once. Bounded by O(1).
+    pub fn handle_reached(&mut self, now: Instant) {
+        if self.active.is_none() {
+            self.seek.hurry(Role::Primary, now);
+        }
+        if self.lane.failure.is_some() {
+            self.lane.want(now);
+        }
+    }
+
     /// This dial failed, or its socket came to an end. Bounded by O(1).
     pub fn handle_loss(&mut self, id: DialId, loss: Loss, now: Instant) {
         if let Some(role) = self.role_of(id) {

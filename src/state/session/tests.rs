@@ -446,6 +446,30 @@ fn a_lost_backup_sends_the_session_to_the_primary_at_once() {
 }
 
 #[test]
+fn news_by_another_way_are_fetched_at_once() {
+    let mut rig = Rig::on_primary();
+    rig.wait(secs(20), false);
+    rig.session.handle_news(rig.now);
+    assert!(has_fetch(&rig.drain()));
+}
+
+#[test]
+fn who_was_reached_in_another_way_is_dialled_at_once() {
+    let mut rig = Rig::new(false);
+    rig.dead_day();
+    rig.until_dial(Role::Primary);
+    assert!(!has_dial(&rig.lose(Role::Primary, Loss::Unreachable)));
+    rig.session.handle_reached(rig.now);
+    assert!(has_dial(&rig.drain()));
+    rig.session.handle_reached(rig.now);
+    assert!(!has_dial(&rig.drain()), "it is being dialled");
+    let mut denied = Rig::new(false);
+    denied.lose(Role::Primary, Loss::Denied);
+    denied.session.handle_reached(denied.now);
+    assert!(!has_dial(&denied.drain()), "its own word counts");
+}
+
+#[test]
 fn a_refused_key_is_tried_again_slowly() {
     let mut rig = Rig::on_primary();
     rig.lose(Role::Primary, Loss::Denied);
