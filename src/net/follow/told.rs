@@ -71,12 +71,13 @@ pub(super) fn log(driver: &Driver, follow: &Follow, slot: SlotIndex, note: Note)
             at(Role::Backup),
             cause(Role::Primary)
         )),
+        Note::AllDown(_) if is_writer => log.error(format_args!(
+            "slot {key} does not reach the {}, what it serves stays; {}",
+            name(Role::Primary),
+            cause(Role::Primary)
+        )),
         Note::AllDown(_) => log.error(format_args!(
-            "slot {key} follows {}, what it serves stays; {}",
-            match is_writer {
-                true => "no other node",
-                false => "no upstream",
-            },
+            "slot {key} follows no upstream, what it serves stays; {}",
             cause(Role::Primary)
         )),
         Note::Denied(role) => log.error(format_args!(

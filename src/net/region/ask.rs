@@ -142,6 +142,7 @@ fn told(driver: &Driver, node: &Node, outcome: Result<(), &UpstreamError>) {
     match outcome {
         Ok(()) if silent.remove(name) => {
             driver.log.note(format_args!("peer {name} answers again"));
+            replica::handle_reached(driver, name);
         }
         Ok(()) => {}
         Err(error) => {

@@ -178,6 +178,22 @@ pub fn handle_status(driver: &Driver, status: &Status) {
     }
 }
 
+/// A peer answers again: slots that follow it need not wait for the end of a back-off.
+///
+/// Bounded by the number of slots.
+pub fn handle_reached(driver: &Driver, node: &Id) {
+    let Some(region) = &driver.region else { return };
+    let followed = region.replicas.followed.borrow();
+    let is_it = |(_, followed): &(&SlotIndex, &Followed)| followed.node.name == *node;
+    let now = driver.clock.now();
+    let mut state = driver.state.borrow_mut();
+    for (slot, _) in followed.iter().filter(is_it) {
+        let reached = |session: &mut Session| session.handle_reached(now);
+        state.sessions.tell(*slot, reached);
+    }
+    driver.wake();
+}
+
 fn revision(region: &Region, subject: SubjectIndex) -> Revision {
     let head = region.routing.borrow().head(subject);
     head.map(|head| head.revision).unwrap_or_default()
