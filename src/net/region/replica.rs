@@ -385,3 +385,6 @@ fn confirm(driver: &Driver, slot: SlotIndex, snapshot: Snapshot) {
         driver.publish(slot, Rc::new(snapshot), Source::Operator);
     }
 }
+
+#[cfg(test)]
+mod tests;
