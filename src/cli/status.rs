@@ -116,6 +116,7 @@ fn table(status: &Status) -> String {
     let mut text = String::new();
     write_head(&mut text, status);
     write_clusters(&mut text, status);
+    write_region(&mut text, status);
     write_slots(&mut text, status);
     text.push('\n');
     match status.problems.as_slice() {
@@ -202,6 +203,13 @@ fn write_clusters(text: &mut String, status: &Status) {
     for cluster in &status.clusters {
         // A string takes everything.
         let _ = writeln!(text, "cluster      {}: {}", cluster.id, cluster.in_words());
+    }
+}
+
+fn write_region(text: &mut String, status: &Status) {
+    if let Some(region) = &status.region {
+        // A string takes everything.
+        let _ = writeln!(text, "region       {}", region.in_words());
     }
 }
 

@@ -276,6 +276,7 @@ impl Config {
             connections: self.limits.connections,
             is_tls: self.tls.is_some(),
             is_pushed_to: !self.operator_slots.is_empty(),
+            is_routed: self.region.is_some(),
             slots: self.slots.len(),
             upstreams: self.upstream.as_ref().map_or(0, upstreams),
             replicas: match self.region {

@@ -44,6 +44,8 @@ pub struct MemoryLoad {
     pub is_tls: bool,
     /// Some slot is the operator's.
     pub is_pushed_to: bool,
+    /// Writes are routed between regions.
+    pub is_routed: bool,
     /// The seed file.
     pub seed_bytes: usize,
     /// The JSON documents of all slots together.
@@ -153,11 +155,24 @@ impl Limits {
         )
     }
 
-    /// The pushes that wait, one in pieces, and its record.
+    /// The pushes that wait, one in pieces, and its record; between regions, those that are held.
     fn pushes_bytes(&self, load: &MemoryLoad) -> usize {
-        match load.is_pushed_to {
-            true => self.pushes_bytes_max + 2 * self.push_bytes_max,
+        let routed = match load.is_routed {
+            // What was judged of each lies beside its body until it is answered; one is on its way
+            // to a peer or into the store. Answers of peers, the record and its copies.
+            true => {
+                let region = self.region;
+                self.pushes_bytes_max
+                    + self.push_bytes_max
+                    + region.parked_bytes_max
+                    + 4 * region.record_bytes_max
+                    + 2 * region.status_bytes_max
+            }
             false => 0,
+        };
+        match load.is_pushed_to {
+            true => self.pushes_bytes_max + 2 * self.push_bytes_max + routed,
+            false => routed,
         }
     }
 

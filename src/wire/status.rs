@@ -15,6 +15,7 @@
 //! worth knowing, is a note: no monitor is alarmed by it for ever.
 
 mod proxy;
+mod region;
 mod upstream;
 mod words;
 
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 pub use proxy::{Cluster, Destination};
+pub use region::{Peer, Region, Subject};
 pub use upstream::{Following, Link, LinkPhase, NextDial, Token, Upstream};
 #[cfg(test)]
 pub(crate) use upstream::{sample_following, sample_upstream};
@@ -60,6 +62,9 @@ pub struct Status {
     pub refusals: BTreeMap<String, u64>,
     /// Of the reverse proxy, in the order of the file.
     pub clusters: Vec<Cluster>,
+    /// Null without a part in region routing.
+    #[serde(default)]
+    pub region: Option<Region>,
 }
 
 /// What the process is doing.
@@ -269,6 +274,7 @@ impl Status {
         if self.state == Phase::Draining {
             problems.push("the relay is shutting down".to_owned());
         }
+        problems.extend(self.region.iter().flat_map(Region::complaints));
         problems.extend(self.emptiness());
         if self.clock.state == ClockState::NotSet && upstream::is_clock_in_doubt(&self.slots) {
             problems.push(
@@ -290,6 +296,8 @@ impl Status {
         self.problems = problems;
         self.notes = self.superseded().into_iter().collect();
         self.notes.extend(self.events.notes());
+        self.notes
+            .extend(self.region.iter().flat_map(Region::notes));
         self
     }
 
@@ -546,6 +554,7 @@ pub(crate) fn sample() -> Status {
         events: Events::default(),
         refusals: BTreeMap::new(),
         clusters: Vec::new(),
+        region: None,
     };
     status.judged()
 }

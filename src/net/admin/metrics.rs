@@ -11,6 +11,7 @@
 
 mod events;
 mod proxy;
+mod region;
 mod upstream;
 
 use std::fmt;
@@ -71,6 +72,7 @@ impl Collector for Scrape {
         self.state_folder(&mut text)?;
         self.upstream(&mut text)?;
         proxy::write(&self.status.clusters, &mut text)?;
+        region::write(self.status.region.as_ref(), &mut text)?;
         self.events(&mut text)
     }
 }

@@ -241,6 +241,9 @@ fn facts(status: &Status) -> Vec<(&'static str, String)> {
         },
     ));
     facts.push(("TLS", if status.tls { "yes" } else { "no" }.to_owned()));
+    if let Some(region) = &status.region {
+        facts.push(("Region routing", region.in_words()));
+    }
     for cluster in &status.clusters {
         let words = format!("{}: {}", cluster.id, cluster.in_words());
         facts.push(("Cluster", words));

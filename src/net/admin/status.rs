@@ -6,6 +6,7 @@
 //!
 //! Never copies a secret, or what a client sent.
 
+mod region;
 mod upstream;
 
 use crate::model::Reject;
@@ -76,6 +77,7 @@ pub fn collect(driver: &Driver) -> Status {
             .map(|(reject, count)| (Reject::as_str(reject).to_owned(), count))
             .collect(),
         clusters: clusters(&loaded, &state.destinations, now),
+        region: region::region(driver, now),
     };
     status.judged()
 }
