@@ -129,3 +129,6 @@ fn public_key(text: &str) -> Result<String, Problem> {
         false => Err(Problem::NotAPublicKey),
     }
 }
+
+#[cfg(test)]
+mod tests;
