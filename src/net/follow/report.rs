@@ -6,8 +6,8 @@
 //! what was counted at its instance would be missing where people look for it. It waits.
 //!
 //! A relay without an upstream of its own, but with a place in a region, hands reports to the node
-//! that is primary for their slot. While that is itself, or nobody, they wait: another node may have
-//! an upstream.
+//! that is primary for their slot. While that is itself, or nobody, they wait: another node may
+//! have an upstream.
 
 use std::rc::Rc;
 

@@ -3,11 +3,10 @@
 //! Owns whom each slot follows: the writer of the term in force, none where that is this node
 //! itself. The sessions are those that follow upstreams, one for each slot; here they get another
 //! target whenever `Routing::followed` names another one, and here is what becomes of what they
-//! fetch. The content of a writer comes with its head, and `state::region` says whether it is taken.
+//! fetch. The content of a writer comes with its head, and `state::region` says whether it counts.
 //!
-//! Never takes content that a clause of the record did not make somebody's to write: whom to ask is
-//! in the record, and rings of relays cannot come about. Never tells clients of anything but a
-//! change of content.
+//! Never takes content from anybody but whom the record names, so that no ring of relays comes
+//! about. Never tells clients of anything but a change of content.
 //!
 //! Invariant: whatever `Routing` says is to be adopted is handed to `store` in a task of its own,
 //! so that it is answered although the fetch that brought it was given up.

@@ -128,7 +128,7 @@ pub struct Upstream {
 
 /// What a request shows.
 enum Credential {
-    Tokens(Tokens),
+    Tokens(Box<Tokens>),
     /// This very key, which no IAM has to be asked about.
     Key(Rc<str>),
 }
@@ -158,7 +158,7 @@ impl Upstream {
         let iam_url = config.iam_url.clone();
         let iam_url = iam_url.unwrap_or_else(|| iam_of(&config.url));
         Upstream {
-            credential: Credential::Tokens(Tokens::new(way(iam_url), api_key)),
+            credential: Credential::Tokens(Box::new(Tokens::new(way(iam_url), api_key))),
             way: way(config.url.clone()),
             guid: config.guid.clone(),
         }
