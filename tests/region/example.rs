@@ -19,7 +19,8 @@ const README: &str = include_str!("../../README.md");
 const SEED: &str = include_str!("../../seeds/demo.json");
 /// The network of the example; a test has one of its own, since others may run beside it.
 const NETWORK: &str = "127.7.0.";
-/// The example takes its time...
+const OVER: &str = "the example is over";
+/// It takes its time...
 const EXAMPLE_MAX: Duration = Duration::from_secs(120);
 /// ...and the switch that it plans is half a minute ahead.
 const SECONDS_MAX: usize = 60;
@@ -61,9 +62,8 @@ impl Drop for Shell {
 fn run(script: &str, folder: &Path) -> (Shell, Lines, Lines) {
     let path = std::env::var("PATH").unwrap_or_default();
     let program = Path::new(PROGRAM).parent().expect("a folder").display();
-    let script = format!(
-        "set -eu\ntrap 'kill $(jobs -p)' EXIT\n{script}\necho \"the example is over\"\nread -r line\n"
-    );
+    let script =
+        format!("set -eu\ntrap 'kill $(jobs -p)' EXIT\n{script}\necho \"{OVER}\"\nread -r line\n");
     let mut words = with_the_thread();
     words.extend(["bash", "-c", &script].map(Into::into));
     let mut child = Command::new(&words[0])
@@ -94,7 +94,7 @@ fn the_example_of_the_readme_works_as_it_is_typed() {
     let script = script("### Three sites, step by step", "### A site that is lost");
     assert!(script.contains(NETWORK), "{script}");
     let (_shell, said, told) = run(&script.replace(NETWORK, &network), &folder);
-    let over = |line: &str| (line == "the example is over").then_some(());
+    let over = |line: &str| (line == OVER).then_some(());
     let over = said.find_within(EXAMPLE_MAX, 0, over);
     let logs = || {
         let read = |node: &str| fs::read_to_string(scratch.path(node).join("log"));

@@ -32,9 +32,7 @@ fn a_primary_that_is_killed_is_succeeded_with_an_alarm() {
     for node in nodes {
         node.wait("the plan", told);
     }
-    let writers: Vec<Writer> = (0..3)
-        .map(|number| Writer::start(number + 1, &nodes[number]))
-        .collect();
+    let writers = Writer::start_all(nodes);
     nodes[1].wait("some writes", |slot| {
         revision_of(slot["head"].as_str()).1 > 20
     });

@@ -13,6 +13,9 @@ const SPACING: Duration = Duration::from_millis(4500);
 /// Longest time without a write that is answered, around a switch: a write of a debug build on two
 /// shared cores, behind a round trip and a sync.
 const GAP_MAX: Duration = Duration::from_millis(2500);
+/// One write in this many may be told that nobody knows what became of it: it was under way for as
+/// long as a drain lasts. Never more than that, and never without being told.
+const UNKNOWN_MAX: usize = 50;
 /// The document that ends the test.
 const LAST: usize = 99;
 
@@ -44,11 +47,27 @@ impl Terms {
 fn none_is_lost(pushed: &[Pushed], terms: &Terms) {
     let mut places: BTreeMap<(u64, u64), usize> = BTreeMap::new();
     for push in pushed {
-        assert_eq!(push.status, Some(200), "{}: {}", push.marker, push.body);
-        let revision = push.revision.expect("a revision");
-        let other = places.insert(revision, push.marker);
-        assert_eq!(other, None, "two writes at {revision:?}");
+        match push.revision {
+            Some(revision) => {
+                let other = places.insert(revision, push.marker);
+                assert_eq!(other, None, "two writes at {revision:?}");
+            }
+            None => {
+                println!("{}: {}", push.marker, push.body);
+                assert!(
+                    push.body.contains("\"outcome\":\"unknown\""),
+                    "{}",
+                    push.body
+                );
+            }
+        }
     }
+    let unknown = pushed.len() - places.len();
+    assert!(
+        unknown * UNKNOWN_MAX < pushed.len(),
+        "{unknown} of {}",
+        pushed.len()
+    );
     let last_term = places.keys().next_back().expect("writes").0;
     for (revision, marker) in &places {
         let (epoch, place) = *revision;
@@ -115,9 +134,8 @@ fn planned_switches_lose_no_write_and_disturb_no_client() {
     }
     // One node is told; it tells the others.
     records.import(&nodes[1]);
-    let writers: Vec<Writer> = (0..3)
-        .map(|number| Writer::start(number + 1, &nodes[number]))
-        .collect();
+    let begun = SystemTime::now();
+    let writers = Writer::start_all(&nodes);
     let mut terms = Terms::default();
     let end = switches[2] + SPACING / 2;
     while SystemTime::now() < end {
@@ -126,16 +144,16 @@ fn planned_switches_lose_no_write_and_disturb_no_client() {
     let pushed: Vec<Pushed> = writers.into_iter().flat_map(Writer::stop).collect();
     look_at_all(&nodes, &mut terms);
     none_is_lost(&pushed, &terms);
-    let rate = pushed.len() as f64 / (SPACING * 3).as_secs_f64();
+    let lasted = end
+        .duration_since(begun)
+        .expect("an end after the beginning");
+    let rate = pushed.len() as f64 / lasted.as_secs_f64();
     for (at, to) in switches.iter().zip(["eu", "us", "au"]) {
         let gap = gap(&pushed, *at);
         println!("to {to}: longest gap {} ms", gap.as_millis());
         assert!(gap < GAP_MAX, "to {to}: {gap:?} without an answer");
     }
-    println!(
-        "{} writes, all answered 200, {rate:.0} a second",
-        pushed.len()
-    );
+    println!("{} writes, {rate:.0} a second", pushed.len());
 
     let last = admin.push(&seed(LAST).to_string()).expect("an answer");
     assert_eq!(last.status, 200, "{}", last.body);
@@ -160,19 +178,17 @@ fn undisturbed(
     followers: [Follower; 3],
     sockets: [crate::stream::WebSocket; 3],
 ) {
-    let mut revisions: BTreeMap<usize, (u64, u64)> = pushed
+    let mut revisions: BTreeMap<usize, Option<(u64, u64)>> = pushed
         .iter()
-        .filter_map(|push| Some((push.marker, push.revision?)))
+        .map(|push| (push.marker, push.revision))
         .collect();
-    revisions.extend([(1, (1, 1)), (LAST, (u64::MAX, 0))]);
+    revisions.extend([(1, Some((1, 1))), (LAST, Some((u64::MAX, 0)))]);
     for follower in followers {
         let (node, seen) = follower.seen();
-        let seen: Vec<(u64, u64)> = seen
-            .iter()
-            .map(|marker| *revisions.get(marker).expect("what somebody pushed"))
-            .collect();
-        assert!(seen.is_sorted(), "{node}: {seen:?}");
-        assert!(seen.len() > 10, "{node} followed nothing: {seen:?}");
+        let known = |marker| *revisions.get(marker).expect("what somebody pushed");
+        let places: Vec<(u64, u64)> = seen.iter().filter_map(known).collect();
+        assert!(places.is_sorted(), "{node}: {places:?}");
+        assert!(places.len() > 10, "{node} followed nothing: {places:?}");
     }
     for socket in sockets {
         assert!(changes(socket) > 0);

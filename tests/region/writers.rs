@@ -6,8 +6,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
-/// From one push of a writer to its next: with three of them, 50 a second.
-const PACE: Duration = Duration::from_millis(60);
+/// Writers of each node.
+const WRITERS: usize = 2;
+/// From one push of a writer to its next: with six of them, 50 a second.
+const PACE: Duration = Duration::from_millis(120);
 /// Markers of one writer: what it pushes is told from what others do.
 pub const MARKERS: usize = 1_000_000;
 
@@ -30,8 +32,17 @@ pub struct Writer {
 }
 
 impl Writer {
+    /// Writers at every node.
+    pub fn start_all(nodes: &[Node]) -> Vec<Writer> {
+        let all = nodes.iter().cycle().take(nodes.len() * WRITERS);
+        let numbered = (1..).zip(all);
+        numbered
+            .map(|(number, node)| Writer::start(number, node))
+            .collect()
+    }
+
     /// Pushes through `node` until it is stopped.
-    pub fn start(number: usize, node: &Node) -> Writer {
+    fn start(number: usize, node: &Node) -> Writer {
         let (stop, stopped) = channel();
         let mut admin = node.admin();
         let thread = thread::spawn(move || {
