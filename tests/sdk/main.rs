@@ -10,6 +10,16 @@ mod double;
 #[path = "../harness/mod.rs"]
 mod harness;
 
+#[allow(dead_code, reason = "shared with tests that need the rest")]
+#[path = "../region/admin.rs"]
+mod admin;
+#[allow(dead_code, reason = "shared with tests that need the rest")]
+#[path = "../region/nodes.rs"]
+mod nodes;
+#[allow(dead_code, reason = "shared with tests that need the rest")]
+#[path = "../state/site.rs"]
+mod site;
+
 mod app;
 mod child;
 mod debian;
@@ -19,6 +29,7 @@ mod js;
 mod namespace;
 mod operator;
 mod python;
+mod region;
 mod rust;
 mod scenario;
 mod upstream;
