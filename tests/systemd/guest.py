@@ -316,6 +316,28 @@ def test_the_air_gap_profile_serves_without_a_network():
     assert subprocess.run(probe, check=False).returncode != 0
 
 
+def dials():
+    """How often the one slot's primary was tried."""
+    [slot] = json.loads(ask("/status", Unix("admin"))[1])["slots"]
+    return slot["following"]["links"][0]["dials"]
+
+
+def test_the_air_gap_profile_keeps_the_relay_itself_from_connecting():
+    systemctl("stop", "staffetta")
+    air_gap()
+    # An address, so that nobody is asked for a name; no host has it.
+    upstream = {"primary": {"url": "http://192.0.2.1:80", "api_key": "unused"}}
+    write_config(lambda config: config.update(start="fast", upstream=upstream,
+                                              slots=config["slots"][-1:]))
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    systemctl("start", "staffetta")
+    assert serves()
+    until("it was tried again", lambda: dials() >= 2)
+    lines = [line for line in journal(since).splitlines() if "192.0.2.1" in line]
+    assert len(lines) == 1 and "no network of this kind" in lines[0], lines
+    assert serves() and show("NRestarts") == "0"
+
+
 def test_the_end_is_in_order_and_in_time():
     streams = [Stream() for _ in range(100)]
     start = time.monotonic()

@@ -47,6 +47,7 @@ fn outcome(error: &UpstreamError) -> Outcome {
         Problem::KeyRefused { .. } | Problem::NoKey | Problem::Unsendable(_) => Outcome::Denied,
         Problem::Resolve(_)
         | Problem::Connect(_)
+        | Problem::NoNetwork
         | Problem::Proxy { .. }
         | Problem::Tls(_)
         | Problem::Timeout(_)

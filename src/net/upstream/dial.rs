@@ -124,11 +124,19 @@ async fn reach(net: &Net, endpoint: &Endpoint) -> Result<Wire, Problem> {
         let attempt = within(&net.clock, share, connect_to(*address, &net.limits)).await;
         problem = match attempt {
             Some(Ok(socket)) => return Ok(Wire::Socket(socket)),
-            Some(Err(error)) => Problem::Connect(error.kind()),
+            Some(Err(error)) => refusal(&error),
             None => Problem::Timeout(Step::Connect),
         };
     }
     Err(problem)
+}
+
+/// Why an address could not be reached, told apart by what an operator can do about it.
+fn refusal(error: &io::Error) -> Problem {
+    match Errno::from_io_error(error) {
+        Some(Errno::AFNOSUPPORT) => Problem::NoNetwork,
+        _ => Problem::Connect(error.kind()),
+    }
 }
 
 async fn connect_to(address: SocketAddr, limits: &Limits) -> io::Result<Async<TcpStream>> {

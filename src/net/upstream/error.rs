@@ -27,6 +27,8 @@ pub enum Problem {
     Resolve(io::ErrorKind),
     /// No address took the connection; the last one's reason.
     Connect(io::ErrorKind),
+    /// This process has no network of that kind: a sandbox, or a kernel without IPv6.
+    NoNetwork,
     /// The proxy did not open the tunnel.
     Proxy { status: u16 },
     /// No trusted session.
@@ -119,6 +121,7 @@ impl UpstreamError {
             },
             Problem::Resolve(_)
             | Problem::Connect(_)
+            | Problem::NoNetwork
             | Problem::Proxy { .. }
             | Problem::Tls(_)
             | Problem::Timeout(_)
@@ -177,6 +180,10 @@ impl fmt::Display for Problem {
                 "the name cannot be resolved ({kind}); check the spelling and /etc/resolv.conf"
             ),
             Problem::Connect(kind) => write!(f, "cannot connect ({kind}); check network and port"),
+            Problem::NoNetwork => f.write_str(
+                "the relay has no network of this kind; its unit's air-gap profile forbids it, or \
+                 this kernel has no IPv6",
+            ),
             Problem::Proxy { status: 407 } => f.write_str(
                 "the proxy wants a login (407), which the relay has none of; let it pass this host",
             ),
@@ -293,6 +300,7 @@ mod tests {
         let wait = Some(Duration::from_secs(7));
         for (error, part) in [
             (error(Problem::Tls(TlsProblem::NotYetValid)), "clock"),
+            (error(Problem::NoNetwork), "air-gap"),
             (error(Problem::Proxy { status: 407 }), "login"),
             (error(Problem::Timeout(Step::Answer)), "MTU"),
             (status(404, None), "guid"),
