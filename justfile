@@ -71,6 +71,13 @@ test-stick:
     cross/dist $(uname -m)
     python3 tests/systemd/stick.py
 
+# Tries the package on an emulated ARM board with 80 MB and a clock at 1970 (as root, on Debian).
+test-guest:
+    cross/dist aarch64
+    cargo build --locked --example double
+    python3 tests/systemd/arm64.py target/dist/aarch64-unknown-linux-musl/*.deb \
+        "${CARGO_TARGET_DIR:-target}/debug/examples/double"
+
 # Builds what the benchmarks run.
 [private]
 bench-tools:

@@ -42,10 +42,10 @@ def run(*command, **options):
     return subprocess.run([str(word) for word in command], check=True, **options)
 
 
-def require_tools():
-    missing = sorted({package for tool, package in TOOLS.items() if not shutil.which(tool)})
+def require_tools(tools=TOOLS):
+    missing = sorted({package for tool, package in tools.items() if not shutil.which(tool)})
     if os.geteuid() != 0:
-        fail("boots containers, and only root may")
+        fail("boots machines, and only root may")
     if not missing:
         return
     if not shutil.which("apt-get"):
