@@ -40,7 +40,6 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (r#""zzz": 1,"#, "$.zzz", "unknown key; remove it"),
     (r#""a b": 1,"#, "$[\"a b\"]", "unknown key"),
     (r#""start": "auto", "start": "fast","#, "$.start", "twice"),
-    (r#""region": {},"#, "$.region.node", "is missing"),
     (
         r#""ReverseProxy": 1,"#,
         "$.ReverseProxy",

@@ -3,8 +3,8 @@
 //! Tasks tell the driver what happened through its small methods, which change state and wake it.
 //! [`Driver::run`] is the one place that takes work out of state: it resets what is over its time,
 //! looks at the seed, has slots written down, carries out what upstreams and destinations are to be
-//! asked (`follow`, `proxy`, `region`), hands new frames to the sockets (`streams`), then sets one timer and
-//! waits. Nobody else may.
+//! asked (`follow`, `proxy`, `region`), hands new frames to the sockets (`streams`), then sets one
+//! timer and waits. Nobody else may.
 //!
 //! Invariant: no borrow of `state` is held across a wait or while a method of the driver is called.
 

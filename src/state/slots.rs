@@ -8,8 +8,8 @@
 //! * A backup is followed but for what is known to be older (`history` says how). One that has
 //!   shown what is served is level with it: what it has after that is newer, even if it was served
 //!   before, as when somebody turns a flag off again there.
-//! * The state folder fills an empty slot, and takes the place of a seed that came first because the
-//!   folder was late (`kept` says when).
+//! * The state folder fills an empty slot, and takes the place of a seed that came first because
+//!   the folder was late (`kept` says when).
 //! * A seed that was never offered before replaces everything while no upstream is followed; while
 //!   one is, it is noted as superseded.
 //! * A seed that was offered before is no news: neither a reload nor a restart puts it in the place

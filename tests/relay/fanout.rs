@@ -194,7 +194,8 @@ fn a_change_is_told_by_a_short_text() {
 
 /// IBM's Rust SDK in its sources: plain `ws://`, the socket before the first fetch, names of fields
 /// in lower case, a new connection for each request, no compression. The crate that is published
-/// has none of the first three (`tests/sdk/rust.rs` runs it), so this client stands in for the rest.
+/// has none of the first three (`tests/sdk/rust.rs` runs it), so this client stands in for the
+/// rest.
 #[test]
 fn whoever_subscribes_before_the_first_fetch_misses_nothing() {
     let (site, relay) = start();

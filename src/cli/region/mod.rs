@@ -2,8 +2,8 @@
 //!
 //! Owns the choice between the words and what they share. `new`, `switch`, `rotate` and `sites`
 //! print a document, `pack` puts document and signature into one record, `import` hands it to the
-//! relay on this box, `show` says what a file means, or how all nodes are. `plan` makes records and `table`
-//! compares nodes; both are pure.
+//! relay on this box, `show` says what a file means, or how all nodes are. `plan` makes records and
+//! `table` compares nodes; both are pure.
 //!
 //! Never signs anything: the key of a site's state stays off the gateways.
 

@@ -226,7 +226,8 @@ impl Identity {
 
     /// Sees whether it is still this one that stands at `folder`.
     ///
-    /// Errors: `Replaced` when it has gone, or another one was mounted or put over it; the system's.
+    /// Errors: `Replaced` when it has gone, or another one was mounted or put over it; the
+    /// system's.
     pub fn check(self, folder: &Path) -> Result<(), DiskError> {
         let failed = |problem| DiskError::because(Step::Look, folder, problem);
         match sys::stat(folder) {

@@ -4,8 +4,8 @@
 //! orders out of `Routing` and has them carried out, puts notes in the log, and wakes who waits for
 //! news. `write` is a push on its way from its arrival to its answer, `record` a state record from
 //! wherever it comes to being in force, `store` what is kept of both, `orphans` the content that
-//! lost; `ask` and `forward` speak to peers, `serve` answers them, `replica` follows the writer of a
-//! slot. `told` is what the log says.
+//! lost; `ask` and `forward` speak to peers, `serve` answers them, `replica` follows the writer of
+//! a slot. `told` is what the log says.
 //!
 //! Never decides who is primary, and never borrows `routing` across a wait.
 //!

@@ -71,7 +71,8 @@ async fn exchange(
 }
 
 /// Sends `request` and reads no further than the head of the answer: that it is one of 2xx is all
-/// that is asked for, whatever else is wrong with it. What was taken and is sent again counts twice.
+/// that is asked for, whatever else is wrong with it. What was taken and is sent again counts
+/// twice.
 ///
 /// Bounded by `upstream_total_timeout`.
 pub async fn deliver(net: &Net, way: &Way, request: Request) -> Result<(), UpstreamError> {

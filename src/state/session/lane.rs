@@ -4,7 +4,8 @@
 //! change that is announced during a fetch makes one more, however many there are, because the
 //! answer that is under way may be older than they are. What failed is tried again until it works:
 //! after a second, then less and less often, never before a `Retry-After` is over. The fetch that
-//! nobody asked for comes up to a tenth early, so that slots that were fetched together drift apart.
+//! nobody asked for comes up to a tenth early, so that slots that were fetched together drift
+//! apart.
 //!
 //! The fetch by which a probe judges the primary is beside all that: a primary that accepts sockets
 //! and never answers a GET must not hold up what the backup announces, nor the other way round.
