@@ -4,6 +4,7 @@
 //! lines on a gateway without a manual at hand, so each must be enough by itself. Values of secrets
 //! are never part of a message.
 
+use super::region::RegionProblem;
 use super::reverse::{ReverseConcern, ReverseProblem};
 use std::fmt;
 
@@ -96,16 +97,8 @@ pub enum Problem {
     NormalWithoutUpstream,
     /// A slot that is pushed to, and no folder to keep pushes in.
     PushesNotKept,
-    /// No public key of minisign.
-    NotAPublicKey,
-    /// Records are to be signed, and by nobody.
-    NoSigner,
-    /// A key that could be guessed.
-    KeyTooShort { bytes_min: usize },
-    /// A part in region routing, and no folder to keep its word in.
-    RegionNotKept,
-    /// A part in region routing, and nothing to route.
-    NothingRouted,
+    /// What only `region` can have wrong.
+    Region(RegionProblem),
     /// What only `ReverseProxy` can have wrong.
     Reverse(ReverseProblem),
 }
@@ -118,12 +111,10 @@ impl fmt::Display for Problem {
             }
             Problem::Syntax { reason } => write!(f, "not valid JSON: {reason}"),
             Problem::DuplicateKey => f.write_str("the key is there twice; keep one"),
-            Problem::UnknownKey {
-                nearest: Some(name),
-            } => {
-                write!(f, "unknown key; did you mean `{name}`?")
-            }
-            Problem::UnknownKey { nearest: None } => f.write_str("unknown key; remove it"),
+            Problem::UnknownKey { nearest } => match nearest {
+                Some(name) => write!(f, "unknown key; did you mean `{name}`?"),
+                None => f.write_str("unknown key; remove it"),
+            },
             Problem::NotSupportedYet => f.write_str("not supported yet by this version; remove it"),
             Problem::Missing => f.write_str("is missing"),
             Problem::WrongType { expected, found } => {
@@ -178,25 +169,7 @@ impl fmt::Display for Problem {
                 "what is pushed must survive a restart, and there is no folder to keep it in: set \
                  `state_dir`",
             ),
-            Problem::NotAPublicKey => f.write_str(
-                "is no public key of minisign: write the second line of its `.pub` file",
-            ),
-            Problem::NoSigner => f.write_str(
-                "is missing: name the keys that sign state records, or take unsigned ones with \
-                 `\"trust\": \"none\"`",
-            ),
-            Problem::KeyTooShort { bytes_min } => write!(
-                f,
-                "is too short: at least {bytes_min} characters; `staffetta key new` makes a key"
-            ),
-            Problem::RegionNotKept => f.write_str(
-                "what this relay gives its word on must survive a restart, and there is no folder \
-                 to keep it in: set `state_dir`",
-            ),
-            Problem::NothingRouted => f.write_str(
-                "there is nothing to route: give a slot `\"source\": \"operator\"`, or a route of \
-                 `ReverseProxy` a `Metadata.RegionSlot`",
-            ),
+            Problem::Region(problem) => problem.fmt(f),
             Problem::Reverse(problem) => problem.fmt(f),
         }
     }

@@ -92,11 +92,10 @@ impl Reader<'_> {
         let events = root.take("events");
         // Without an upstream, reports are for the writers of other regions.
         let events = self.events(events, has_upstream || region.is_some());
-        let proxied = reverse_proxy.iter().flatten();
-        let has_routes = proxied
-            .flat_map(|proxy| &proxy.routes)
-            .any(|route| route.region_slot.is_some());
-        let is_routed = !operator_slots.is_empty() || has_routes;
+        let routes = reverse_proxy.iter().flatten();
+        let mut routes = routes.flat_map(|proxy| &proxy.routes);
+        let is_routed =
+            !operator_slots.is_empty() || routes.any(|route| route.region_slot.is_some());
         let region = region.and_then(|place| self.region(place, keeps, is_routed));
         let client_keys = self.client_keys(&mut root, &slots);
         let configured = root
@@ -106,17 +105,9 @@ impl Reader<'_> {
         let connect = root.take("connect").and_then(|place| self.connect(place));
         root.finish(&mut self.mistakes);
         self.same_addresses(listen.as_deref(), admin.as_ref());
-        match (seed.is_some(), has_upstream) {
-            (false, false) if slots.len() == operator_slots.len() => {}
-            (false, false) => self.mistakes.warning("$.seed", Concern::NoSource),
-            (_, true) if state_dir.is_none() => {
-                self.mistakes.warning("$.state_dir", Concern::NothingKept);
-            }
-            (_, _) => {}
-        }
-        if tls.is_none() {
-            self.mistakes.warning("$.tls", Concern::NoTls);
-        }
+        let fills_itself = slots.len() == operator_slots.len();
+        let sources = (seed.is_some() || fills_itself, has_upstream);
+        self.note_absences(sources, state_dir.is_some(), tls.is_some());
         Some(Config {
             listen: listen.unwrap_or_else(|| vec![listen_default()]),
             tls,
@@ -141,6 +132,21 @@ impl Reader<'_> {
             region,
             warnings: Vec::new(),
         })
+    }
+
+    /// What may not be meant to be absent. `sources`: whether slots are filled from here, and from
+    /// an upstream.
+    fn note_absences(&mut self, sources: (bool, bool), keeps: bool, has_tls: bool) {
+        match sources {
+            (false, false) => self.mistakes.warning("$.seed", Concern::NoSource),
+            (_, true) if !keeps => {
+                self.mistakes.warning("$.state_dir", Concern::NothingKept);
+            }
+            (_, _) => {}
+        }
+        if !has_tls {
+            self.mistakes.warning("$.tls", Concern::NoTls);
+        }
     }
 
     fn listen(&mut self, place: Place<'_>) -> Vec<Listen> {

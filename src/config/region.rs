@@ -13,6 +13,7 @@ use super::parse::Reader;
 use super::section::{Place, Section};
 use super::values::id;
 use crate::model::Id;
+use std::fmt;
 use std::path::PathBuf;
 
 /// A public key of minisign: two letters, eight bytes of id, 32 of key.
@@ -42,6 +43,53 @@ pub enum RecordTrust {
     Unsigned,
 }
 
+/// What is wrong with the value at a path, which only `region` can have wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionProblem {
+    /// No public key of minisign.
+    NotAPublicKey,
+    /// Records are to be signed, and by nobody.
+    NoSigner,
+    /// A key that could be guessed.
+    KeyTooShort { bytes_min: usize },
+    /// No folder to keep this relay's word in.
+    NotKept,
+    /// There is nothing to route.
+    NothingRouted,
+}
+
+impl From<RegionProblem> for Problem {
+    fn from(problem: RegionProblem) -> Problem {
+        Problem::Region(problem)
+    }
+}
+
+impl fmt::Display for RegionProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RegionProblem::NotAPublicKey => f.write_str(
+                "is no public key of minisign: write the second line of its `.pub` file",
+            ),
+            RegionProblem::NoSigner => f.write_str(
+                "is missing: name the keys that sign state records, or take unsigned ones with \
+                 `\"trust\": \"none\"`",
+            ),
+            RegionProblem::KeyTooShort { bytes_min } => write!(
+                f,
+                "is too short: at least {bytes_min} characters; `staffetta key new` makes a key"
+            ),
+            RegionProblem::NotKept => f.write_str(
+                "what this relay gives its word on must survive a restart, and there is no folder \
+                 to keep it in: set `state_dir`",
+            ),
+            RegionProblem::NothingRouted => f.write_str(
+                "there is nothing to route: give a slot `\"source\": \"operator\"`, or a route of \
+                 `ReverseProxy` a `Metadata.RegionSlot`",
+            ),
+        }
+    }
+}
+
 impl Reader<'_> {
     /// The relay's place. `keeps`: there is a folder for its word; `is_routed`: there is something
     /// that a region can be primary for.
@@ -49,10 +97,11 @@ impl Reader<'_> {
         let whole = place.path.clone();
         let mut section = place.section(&mut self.mistakes)?;
         if !keeps {
-            self.mistakes.error(&whole, Problem::RegionNotKept);
+            self.mistakes.error(&whole, RegionProblem::NotKept.into());
         }
         if !is_routed {
-            self.mistakes.error(&whole, Problem::NothingRouted);
+            self.mistakes
+                .error(&whole, RegionProblem::NothingRouted.into());
         }
         let node = section.require("node", &mut self.mistakes);
         let node = node.and_then(|place| place.read(&mut self.mistakes, id));
@@ -65,8 +114,8 @@ impl Reader<'_> {
         if let Some(SecretSource::Inline(key)) = &peer_key
             && key.bytes().len() < bytes_min
         {
-            let problem = Problem::KeyTooShort { bytes_min };
-            self.mistakes.error(&inline, problem);
+            let problem = RegionProblem::KeyTooShort { bytes_min };
+            self.mistakes.error(&inline, problem.into());
         }
         let ca_file = section.take("ca_file");
         let ca_file = ca_file.map(|place| self.file(&place));
@@ -104,7 +153,8 @@ impl Reader<'_> {
                     .map(RecordTrust::Signed)
             }
             (true, None) => {
-                self.mistakes.error(&keys_path, Problem::NoSigner);
+                self.mistakes
+                    .error(&keys_path, RegionProblem::NoSigner.into());
                 None
             }
             (false, Some(place)) => {
@@ -126,7 +176,7 @@ fn public_key(text: &str) -> Result<String, Problem> {
     let is_key = |bytes: Vec<u8>| bytes.len() == KEY_BYTES && bytes.starts_with(b"Ed");
     match bytes.is_ok_and(is_key) {
         true => Ok(text.trim().to_owned()),
-        false => Err(Problem::NotAPublicKey),
+        false => Err(RegionProblem::NotAPublicKey.into()),
     }
 }
 

@@ -218,11 +218,6 @@ impl Spool {
         matches!(self.store, Store::Memory { .. })
     }
 
-    /// There is a disk after all, and this is what it holds from before. What waits goes there.
-    pub fn handle_disk(&mut self, stored: Stored, now: Instant) {
-        self.handle_persisted(stored, now);
-    }
-
     /// What is being written down, for as long as it is.
     pub fn appending(&self) -> &[Batch] {
         &self.appending
@@ -263,7 +258,10 @@ impl Spool {
         self.handle_persisted(stored, now);
     }
 
-    fn handle_persisted(&mut self, stored: Stored, now: Instant) {
+    /// The disk holds this now: what it was given, or, after all, what a late one has from before.
+    ///
+    /// Bounded by O(1).
+    pub fn handle_persisted(&mut self, stored: Stored, now: Instant) {
         self.busy = None;
         self.store = Store::Disk;
         self.note_stored(stored);

@@ -62,8 +62,8 @@ impl Drop for Shell {
 fn run(script: &str, folder: &Path) -> (Shell, Lines, Lines) {
     let path = std::env::var("PATH").unwrap_or_default();
     let program = Path::new(PROGRAM).parent().expect("a folder").display();
-    let script =
-        format!("set -eu\ntrap 'kill $(jobs -p)' EXIT\n{script}\necho \"{OVER}\"\nread -r line\n");
+    let ends = format!("echo \"{OVER}\"\nread -r line\n");
+    let script = format!("set -eu\ntrap 'kill $(jobs -p)' EXIT\n{script}\n{ends}");
     let mut words = with_the_thread();
     words.extend(["bash", "-c", &script].map(Into::into));
     let mut child = Command::new(&words[0])

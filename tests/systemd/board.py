@@ -42,13 +42,13 @@ $busybox mount -t proc proc /proc
 $busybox mount -t devtmpfs dev /dev
 for module in $($busybox cat /order); do $busybox insmod /$module; done
 until [ -b /dev/vda ]; do $busybox sleep 0.1; done
-$busybox mount -t ext4 -o rw,noatime /dev/vda /root
+$busybox mount -t ext4 -o rw,noatime /dev/vda /disk
 $busybox ip link set lo up
 $busybox ip link set eth0 up
 $busybox ip address add {BOARD}/24 dev eth0
-$busybox mount --move /dev /root/dev
+$busybox mount --move /dev /disk/dev
 $busybox umount /proc
-exec $busybox switch_root /root /sbin/init
+exec $busybox switch_root /disk /sbin/init
 """
 # One line in, what it prints out, then its exit code behind a mark.
 LINE = """\
@@ -105,7 +105,7 @@ def make_kernel(kernel, initrd):
         run("mmdebstrap", "--quiet", "--arch=arm64", "--variant=extract",
             "--include=linux-image-arm64,busybox-static", "--skip=check/qemu", "bookworm", tree)
         (room / "bin").mkdir(parents=True)
-        for name in ("proc", "dev", "root"):
+        for name in ("proc", "dev", "disk"):
             (room / name).mkdir()
         shutil.copy(tree / "bin/busybox", room / "bin")
         [modules] = (tree / "lib/modules").iterdir()

@@ -1,6 +1,9 @@
 //! `region sites DOC`: the next record, in which regions are new, or have other nodes.
 //!
 //! For a node that moves, a site that comes, another writer. Who is primary when stays as it is.
+//!
+//! Never changes a region that is not named, and takes none out: a region that goes keeps its place
+//! until no switch leads to it.
 
 use super::new::site_value;
 use super::switch::next;

@@ -102,7 +102,7 @@ pub async fn move_to_disk(driver: &Rc<Driver>) {
     match open(driver, place).await {
         Ok(mut journal) => {
             let stored = journal.stored();
-            with_spool(driver, |spool, now| spool.handle_disk(stored, now));
+            with_spool(driver, |spool, now| spool.handle_persisted(stored, now));
             let keeper = driver.clone();
             driver.spawn(async move { keep(&keeper, journal).await });
             driver.spool_bell.ring();

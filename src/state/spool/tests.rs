@@ -335,7 +335,7 @@ fn a_disk_that_comes_late_takes_what_waits_and_gives_back_what_it_had() {
     let (id, _) = send(&mut spool, START).unwrap();
     fill(&mut spool, 40..45, START);
     assert!(spool.is_without_disk());
-    spool.handle_disk(stored(7), START);
+    spool.handle_persisted(stored(7), START);
     assert!(!spool.is_without_disk() && spool.disk_problem().is_none());
     let second = after(START, 1);
     assert_eq!(spool.poll_persist(second), Some(Persist::Append));

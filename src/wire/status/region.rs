@@ -2,8 +2,8 @@
 //!
 //! Owns the shape of that part of the status, and the judgement about it: what keeps writes from
 //! being taken is a problem, and so is what two nodes do not agree about, in the very words that
-//! clients read. What is over and cannot be mended (a switch without a seal, content that lost) is a
-//! note. Names are those of the record and the configuration.
+//! clients read. What is over and cannot be mended (a switch without a seal, content that lost) is
+//! a note. Names are those of the record and the configuration.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

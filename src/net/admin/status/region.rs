@@ -1,4 +1,7 @@
 //! What is shown of region routing.
+//!
+//! Gathers what `state::region` says of this node and of those that disagree with it. What in it is
+//! a problem is decided in `wire::status`, and nothing is decided here.
 
 use std::collections::BTreeMap;
 
