@@ -236,8 +236,17 @@ impl<'a> Exchange<'a> {
         self
     }
 
+    /// With what came before there was an exchange: perhaps the beginning of the answer.
+    pub fn hearing(mut self, inbox: Vec<u8>) -> Exchange<'a> {
+        self.inbox = inbox;
+        self
+    }
+
     /// Carries the request up and the answer down.
     pub async fn run(&mut self) -> Result<End, Fault> {
+        if !self.inbox.is_empty() {
+            self.take_answer()?;
+        }
         poll_fn(|context| self.poll(context)).await
     }
 

@@ -29,7 +29,7 @@ use crate::wire::{DecodeError, http::Method};
 
 use super::exchange::{Content, Course, End, Exchange, Fault, Outline};
 use super::rest::Rest;
-use super::{Call, note_health, tunnel, way};
+use super::{Call, note_health, tunnel, turn, way};
 
 /// What became of a request.
 pub enum Served {
@@ -71,25 +71,58 @@ pub async fn serve(
     close: bool,
 ) -> Served {
     let driver = &connection.driver;
-    let began = driver.clock.now();
     // Its head is here; from now on others are waited for.
     connection.disarm();
-    let Ok((mut taken, cookie)) = read(&head, &call, connection, close) else {
+    let Ok(mut request) = Request::read(head, &call, connection, close) else {
         return Served::Broken;
     };
     // What is wrong with content that is here already is found before anybody is asked.
-    let mut up = Rest::default();
-    let early = taken.content.take(buffer, &mut up, connection);
+    let early = request
+        .taken
+        .content
+        .take(buffer, &mut request.up, connection);
     if let Err(fault) = early {
         driver.count(|counters| counters.malformed += 1);
         return refused(fault);
     }
+    match &call.entrance {
+        None => local(connection, buffer, &call, request).await,
+        Some(entrance) => Box::pin(turn::serve(connection, buffer, &call, entrance, request)).await,
+    }
+}
+
+/// A request that nobody has yet.
+pub struct Request {
+    /// Its own bytes.
+    pub head: Vec<u8>,
+    taken: Taken,
+    cookie: Option<String>,
+    /// Of the content, what is here already.
+    up: Rest,
+    began: Instant,
+}
+
+/// Sends a request to a destination of its own cluster.
+pub async fn local(
+    connection: &Rc<Connection>,
+    buffer: &mut Vec<u8>,
+    call: &Call,
+    request: Request,
+) -> Served {
+    let driver = &connection.driver;
+    let Request {
+        head,
+        taken,
+        cookie,
+        up,
+        began,
+    } = request;
     let choice = driver.state.borrow_mut().destinations.choose(
         call.cluster(),
         cookie.as_deref(),
         driver.clock.now(),
     );
-    let (stream, attempt) = match reach(connection, &call, &head, choice).await {
+    let (stream, attempt) = match reach(connection, call, &head, choice).await {
         Ok(reached) => reached,
         Err(answer) => {
             return call.own(answer, taken.content.is_read());
@@ -109,7 +142,7 @@ pub async fn serve(
         head,
     } = attempt;
     let job = Job {
-        call: &call,
+        call,
         address: &address,
         taken,
         set_cookie,
@@ -118,7 +151,7 @@ pub async fn serve(
     };
     let (served, finished, status) = carry(connection, buffer, stream, job).await;
     finish(driver, &choice, ticket, finished);
-    told(driver, &call, method, (&choice, &address, status), began);
+    told(driver, call, method, (&choice, &address, status), began);
     served
 }
 
@@ -147,6 +180,8 @@ async fn carry(
         expects_continue,
     } = job.taken;
     let is_awaited = expects_continue && job.content.is_empty() && !content.is_read();
+    // A node asks whether its request is taken, with content or without.
+    let is_awaited = is_awaited || expects_continue && job.call.is_from_peer();
     if is_awaited && connection.write(&[CONTINUE]).await.is_err() {
         return (Served::Broken, Finish::Abandoned, None);
     }
@@ -189,31 +224,57 @@ async fn carry(
     }
 }
 
-/// What a head says, and the cookie that came with it.
-fn read(
-    raw: &[u8],
-    call: &Call,
-    connection: &Connection,
-    close: bool,
-) -> Result<(Taken, Option<String>), DecodeError> {
-    let head = Head::parse(raw, &connection.driver.limits)?;
-    let head = head.ok_or(DecodeError::Malformed("request head"))?;
-    let cookie = call.affinity().and_then(|affinity| {
-        let fields = forward::fields(raw);
-        let lines = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
-        let value = cookie::read(lines.map(|(_, line)| line), &affinity.cookie_name)?;
-        Some(value.into_owned())
-    });
-    let taken = Taken {
-        outline: Outline {
-            method: head.method,
-            is_upgrade: head.websocket_key.is_some(),
-            close,
-        },
-        content: Content::new(head.body.clone()),
-        expects_continue: head.expects_continue,
-    };
-    Ok((taken, cookie))
+impl Request {
+    /// What a head says, and the cookie that came with it.
+    fn read(
+        raw: Vec<u8>,
+        call: &Call,
+        connection: &Connection,
+        close: bool,
+    ) -> Result<Request, DecodeError> {
+        let head = Head::parse(&raw, &connection.driver.limits)?;
+        let head = head.ok_or(DecodeError::Malformed("request head"))?;
+        let cookie = call.affinity().and_then(|affinity| {
+            let fields = forward::fields(&raw);
+            let lines = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
+            let value = cookie::read(lines.map(|(_, line)| line), &affinity.cookie_name)?;
+            Some(value.into_owned())
+        });
+        let taken = Taken {
+            outline: Outline {
+                method: head.method,
+                is_upgrade: head.websocket_key.is_some(),
+                close,
+            },
+            content: Content::new(head.body.clone()),
+            expects_continue: head.expects_continue,
+        };
+        Ok(Request {
+            taken,
+            cookie,
+            up: Rest::default(),
+            began: connection.driver.clock.now(),
+            head: raw,
+        })
+    }
+
+    /// Whether its client sends no content until it is asked for it.
+    pub fn is_awaited(&self) -> bool {
+        self.taken.expects_continue && self.up.is_empty() && !self.taken.content.is_read()
+    }
+
+    /// An answer of the relay's own.
+    pub fn own(&self, answer: Answer) -> Served {
+        Served::Answer {
+            answer,
+            is_whole: self.taken.content.is_read(),
+        }
+    }
+
+    /// What an exchange is made of, behind the head.
+    pub fn into_parts(self) -> (Outline, Content, Rest) {
+        (self.taken.outline, self.taken.content, self.up)
+    }
 }
 
 fn refused(fault: DecodeError) -> Served {
@@ -312,7 +373,10 @@ fn attempt(
         host: destination.host.as_deref(),
         client: client.as_deref(),
         is_tls,
-        hop: Hop::Server,
+        hop: match call.is_from_peer() {
+            true => Hop::FromPeer,
+            false => Hop::Server,
+        },
     };
     let encoded = match Head::parse(raw, limits) {
         Ok(Some(head)) => forward::request(raw, &head, onward),

@@ -3,7 +3,8 @@
 //! Owns the routes in force and the connections to destinations. `forward` is one request from its
 //! route to its answer; below it, `exchange` carries bytes both ways, `tunnel` what follows a 101,
 //! `rest` what one side has not taken yet; `pool` keeps idle connections, `probe` asks destinations
-//! for their health. Connections are made by `upstream::dial`, as all outgoing ones are.
+//! for their health. `turn` is a request that waits until it is known which region's cluster has
+//! it. Connections are made by `upstream::dial`, as all outgoing ones are.
 //!
 //! Where a request goes is decided in `state::destinations`, what of its head goes on in
 //! `wire::forward`, and which route it takes in `wire::route`. No byte of content passes through
@@ -18,6 +19,7 @@ mod pool;
 mod probe;
 mod rest;
 mod tunnel;
+mod turn;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,6 +44,7 @@ use super::upstream::dial::Way;
 pub use forward::{Served, serve};
 pub use pool::Pool;
 pub use probe::drain;
+use turn::Entrance;
 
 /// Methods that a request can have, for the `Allow` of a 405.
 const METHODS: [&str; 7] = ["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"];
@@ -66,6 +69,8 @@ pub struct Call {
     route: usize,
     /// An event stream of IBM's SDK in browsers, for which any refusal would be final.
     is_stream: bool,
+    /// What it has to wait for.
+    entrance: Option<Entrance>,
 }
 
 impl Proxy {
@@ -126,21 +131,43 @@ pub fn decide(connection: &Connection, head: &Head<'_>, is_stream: bool) -> Opti
     Some(match (connection.door, is_stream) {
         (Door::Lobby, true) => Action::Drop,
         (Door::Lobby, false) => Action::Answer(driver.refuse(Reject::Overloaded)),
-        _ => Action::Forward(Call {
-            rules,
-            route,
-            is_stream,
-        }),
+        _ => {
+            let slot = rules.proxy.routes[route].region_slot.as_ref();
+            match Entrance::of(driver, slot, head) {
+                Ok(entrance) => Action::Forward(Call {
+                    rules,
+                    route,
+                    is_stream,
+                    entrance,
+                }),
+                Err(answer) => Action::Answer(answer),
+            }
+        }
     })
 }
 
 impl Call {
+    /// Whether another node has sent it on.
+    fn is_from_peer(&self) -> bool {
+        self.entrance.as_ref().is_some_and(Entrance::is_from_peer)
+    }
+
     fn cluster(&self) -> usize {
         self.rules.proxy.routes[self.route].cluster
     }
 
     fn affinity(&self) -> Option<&Affinity> {
         self.rules.proxy.clusters[self.cluster()].affinity.as_ref()
+    }
+}
+
+/// An endpoint as the address of a server.
+fn address_of(endpoint: &Endpoint) -> Address {
+    Address {
+        is_tls: endpoint.scheme == Scheme::Https,
+        host: endpoint.host.to_string().into(),
+        port: endpoint.port,
+        path: endpoint.prefix.as_str().into(),
     }
 }
 

@@ -15,11 +15,12 @@
 pub mod ask;
 pub mod forward;
 mod orphans;
-mod peer;
+pub mod peer;
 pub mod record;
 pub mod replica;
 #[cfg(test)]
 mod rig;
+pub mod routed;
 pub mod serve;
 pub mod store;
 #[cfg(test)]
@@ -62,6 +63,7 @@ pub struct Region {
     pub asks: ask::Asks,
     pub forwards: forward::Forwards,
     pub replicas: replica::Replicas,
+    pub routed: routed::Routed,
     /// Rung whenever `serial` has risen.
     news: Bell,
     told_serial: Cell<u64>,
@@ -98,6 +100,7 @@ impl Region {
             asks: ask::Asks::default(),
             forwards: forward::Forwards::default(),
             replicas: replica::Replicas::default(),
+            routed: routed::Routed::default(),
             news: Bell::default(),
             told_serial: Cell::new(0),
         })
@@ -194,6 +197,7 @@ pub fn tell<T>(driver: &Driver, what: impl FnOnce(&mut Routing, Now) -> T) -> Op
 pub fn drain(driver: &Rc<Driver>) {
     let Some(region) = &driver.region else { return };
     write::forget_gone(region);
+    routed::forget_over(driver, region);
     record::look(driver, region);
     loop {
         let now = now(driver);
@@ -213,6 +217,9 @@ pub fn drain(driver: &Rc<Driver>) {
 }
 
 fn obey(driver: &Rc<Driver>, region: &Region, order: Order) {
+    let Some(order) = routed::obey(driver, region, order) else {
+        return;
+    };
     match order {
         Order::Store { subject, mark } => store::keep_mark(driver, region, subject, mark),
         Order::Ask(ask) => ask::ask(driver, ask),

@@ -114,7 +114,10 @@ pub async fn ask(
 }
 
 /// Where a node is, and what it is shown there.
-pub(super) fn reach(driver: &Driver, node: &Node) -> Result<(Way, Secret), UpstreamError> {
+///
+/// # Errors
+/// Its URL cannot be read, or there is no peer key.
+pub fn reach(driver: &Driver, node: &Node) -> Result<(Way, Secret), UpstreamError> {
     let refuse = |problem| UpstreamError::new(node.name.as_str(), problem);
     let endpoint =
         Endpoint::parse(&node.url).map_err(|_| refuse(Problem::Unsendable("URL in the record")))?;
@@ -134,11 +137,13 @@ pub(super) fn reach(driver: &Driver, node: &Node) -> Result<(Way, Secret), Upstr
     Ok((way, key))
 }
 
-fn bearer(key: &Secret) -> String {
+/// The value of `Authorization` for a node.
+pub fn bearer(key: &Secret) -> String {
     format!("Bearer {}", String::from_utf8_lossy(key.bytes()))
 }
 
-fn kept(head: &Head<'_>) -> Vec<(&'static str, String)> {
+/// The fields of an answer that are kept.
+pub fn kept(head: &Head<'_>) -> Vec<(&'static str, String)> {
     let text = |value: &[u8]| {
         let is_plain = value.iter().all(|byte| (0x20..0x7f).contains(byte));
         is_plain.then(|| String::from_utf8_lossy(value).into_owned())

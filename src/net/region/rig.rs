@@ -5,11 +5,13 @@
 //! here waits: a test says what is sent and how much time goes by, lets every task run until none
 //! can, and looks at what came of it.
 //!
+//! The route `/orders` of each is a region's, and leads to a server of its own, which the test plays.
+//!
 //! A relay that is stopped is not run any more and takes no connection, as after a power cut; one
 //! that is parted from another is there, and what they say to each other from then on is lost.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 
@@ -69,6 +71,7 @@ pub struct Sites {
     names: Vec<&'static str>,
     sites: Rc<RefCell<Vec<Site>>>,
     cuts: Rc<RefCell<Cuts>>,
+    asked: Rc<RefCell<VecDeque<(usize, End)>>>,
     limits: Limits,
     scratch: Scratch,
 }
@@ -93,6 +96,7 @@ impl Sites {
             names: names.to_vec(),
             sites: Rc::default(),
             cuts: Rc::default(),
+            asked: Rc::default(),
             limits,
             scratch: Scratch::new(test),
         };
@@ -145,7 +149,13 @@ impl Sites {
                 {{ "collection": "c", "environment": "f", "source": "operator" }}
             ],
             "state_dir": {:?},
-            "region": {{ "node": "{name}", "trust": "none", "peer_key": "{PEER_KEY}" }}
+            "region": {{ "node": "{name}", "trust": "none", "peer_key": "{PEER_KEY}" }},
+            "ReverseProxy": {{
+                "Routes": {{ "r": {{ "ClusterId": "a", "Match": {{ "Path": "/orders/{{**rest}}" }},
+                    "Metadata": {{ "RegionSlot": "orders" }} }} }},
+                "Clusters": {{ "a": {{ "Destinations": {{ "d": {{
+                    "Address": "http://{name}.app" }} }} }} }}
+            }}
             }}"#,
             self.scratch.path(name)
         );
@@ -157,18 +167,23 @@ impl Sites {
 
     fn connect_to_others(&self, net: &mut Net, from: usize) {
         let (names, sites, cuts) = (self.names.clone(), self.sites.clone(), self.cuts.clone());
+        let asked = self.asked.clone();
         net.pipes = Some(Rc::new(move |endpoint: &Endpoint| {
             let host = endpoint.host.to_string();
+            let (near, far) = pipe::pair(Manners {
+                capacity_bytes: 1 << 16,
+                step_bytes: 1 << 14,
+            });
+            if host.ends_with(".app") {
+                asked.borrow_mut().push_back((from, far));
+                return Ok(near);
+            }
             let is_its = |name: &&str| host.ends_with(&url_host(name));
             let found = names.iter().position(|name| is_its(&name));
             let to = found.ok_or(io::ErrorKind::NotFound)?;
             let sites = sites.borrow();
             let site = sites.get(to).filter(|site| site.is_running);
             let site = site.ok_or(io::ErrorKind::ConnectionRefused)?;
-            let (near, far) = pipe::pair(Manners {
-                capacity_bytes: 1 << 16,
-                step_bytes: 1 << 14,
-            });
             let mut cuts = cuts.borrow_mut();
             match cuts.pairs.contains(&pair(from, to)) {
                 true => cuts.lost.push(far),
@@ -301,6 +316,11 @@ impl Sites {
             self.settle();
         }
         String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// The next connection to a server behind a relay: which relay's, and the server's end.
+    pub fn accept(&self) -> Option<(usize, End)> {
+        self.asked.borrow_mut().pop_front()
     }
 
     /// Brings a state record to one relay, as its operator does.

@@ -48,7 +48,6 @@ pub enum Command {
 pub struct PeerWrite {
     push: Push,
     incoming: Incoming,
-    key: Option<Box<str>>,
     /// When it came: what is left of its time runs from there.
     arrived: Instant,
 }
@@ -184,13 +183,16 @@ fn take(connection: &Connection, slot: SlotIndex, head: &Head<'_>) -> Action {
         Asked::Push(push) => Action::Body(Wanted::Peer(Command::Write(Box::new(PeerWrite {
             push,
             incoming,
-            key: key(head, &driver.limits),
             arrived: driver.clock.now(),
         })))),
     }
 }
 
-fn incoming(head: &Head<'_>) -> Result<Incoming, DecodeError> {
+/// What a peer says about a request that it sends on.
+///
+/// # Errors
+/// It says nothing, or what it says cannot be read.
+pub fn incoming(head: &Head<'_>) -> Result<Incoming, DecodeError> {
     let fields = || forward::fields(head.raw);
     let missing = DecodeError::Malformed("its headers are missing");
     let said = PeerHead::parse(fields())?.ok_or(missing)?;
@@ -205,12 +207,6 @@ fn incoming(head: &Head<'_>) -> Result<Incoming, DecodeError> {
     })
 }
 
-fn key(head: &Head<'_>, limits: &Limits) -> Option<Box<str>> {
-    let mut fields = forward::fields(head.raw);
-    let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(peer::IDEMPOTENCY_KEY))?;
-    peer::idempotency_key(value, limits)
-}
-
 /// Does what a peer has asked for, once its body was read.
 pub async fn run(driver: &Rc<Driver>, command: Command, body: Vec<u8>) -> Answer {
     match command {
@@ -219,12 +215,11 @@ pub async fn run(driver: &Rc<Driver>, command: Command, body: Vec<u8>) -> Answer
             let PeerWrite {
                 push,
                 mut incoming,
-                key,
                 arrived,
             } = *peer;
             let spent = driver.clock.now() - arrived;
             incoming.left = incoming.left.saturating_sub(spent);
-            let arrival = Arrival::Peer(incoming, key);
+            let arrival = Arrival::Peer(incoming, push.key.clone());
             // Large, and not for the connections of clients.
             told(Box::pin(write::write(driver, arrival, push, body)).await)
         }

@@ -4,6 +4,7 @@ mod forward;
 mod peers;
 mod receive;
 mod restart;
+mod routed;
 
 use super::rig::{BEGIN, PEER_KEY, SHORT, Sites, document, limits};
 use crate::config::Secret;
@@ -75,6 +76,27 @@ fn settled_by(test: &str, switches: &str) -> Sites {
     sites.advance(SECOND);
     assert!(status(&sites, AU).contains(r#""phase":"active""#));
     assert!(status(&sites, EU).contains(r#""phase":"replica""#));
+    sites
+}
+
+/// One node has not heard of the newer record, and would not for a minute.
+fn differing(test: &str) -> Sites {
+    let sites = Sites::new(test, &NAMES);
+    let rarely = |text: String| text.replace("\"poll_ms\": 200", "\"poll_ms\": 60000");
+    for index in [AU, EU] {
+        sites
+            .bring(index, &rarely(document(1, &NAMES, "")))
+            .unwrap();
+    }
+    sites.advance(SECOND);
+    let newer = document(2, &["eu-1", "au-1"], "").replace("\"epoch\": 5", "\"epoch\": 6");
+    sites.bring(AU, &rarely(newer)).unwrap();
+    sites.advance(SECOND);
+    assert!(status(&sites, AU).contains(r#""phase":"replica""#));
+    assert!(
+        status(&sites, EU).contains(r#""phase":"replica""#),
+        "each takes the other for it"
+    );
     sites
 }
 

@@ -263,20 +263,25 @@ fn applied(driver: &Driver, slot: SlotIndex, revision: Revision, is_change: bool
 /// The answer to a write that was refused, counted.
 pub fn refused(driver: &Driver, slot: SlotIndex, refusal: &Refusal) -> Answer {
     driver.count(|counters| counters.pushes_refused += 1);
+    let answer = answer_of(driver, refusal);
+    match place(driver, slot).filter(|_| refusal.reason == Reason::PreconditionFailed) {
+        Some(revision) => answer.with("etag", wire::etag(revision)),
+        None => answer,
+    }
+}
+
+/// A refusal as it is answered, to whatever it was.
+pub fn answer_of(driver: &Driver, refusal: &Refusal) -> Answer {
     let status = problem::status(refusal.reason);
     let answer = Answer::new(status)
         .with("content-type", problem::CONTENT_TYPE)
         .with(peer::OUTCOME, refusal.outcome.as_str())
         .with_body(problem::write(refusal) + "\n");
-    let answer = match status {
+    match status {
         503 => {
             let seconds = driver.limits.retry_after.as_secs().max(1);
             answer.with("retry-after", seconds.to_string())
         }
         _ => answer,
-    };
-    match place(driver, slot).filter(|_| refusal.reason == Reason::PreconditionFailed) {
-        Some(revision) => answer.with("etag", wire::etag(revision)),
-        None => answer,
     }
 }

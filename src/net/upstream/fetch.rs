@@ -182,15 +182,15 @@ where
                 return Err(Problem::Protocol(many));
             }
             buffer.drain(..skipped);
-        } else if read(stream, buffer, reading).await? == 0 {
+        } else if read_more(stream, buffer, reading).await? == 0 {
             return Err(Problem::Closed(std::io::ErrorKind::UnexpectedEof));
         }
     }
 }
 
 /// Reads once, to the end of `buffer`; zero is the end. A TLS stream that ends without saying so
-/// has not ended well, and is an error.
-async fn read<S>(
+/// has not ended well, and is an error. Bounded by the silence that is allowed.
+pub async fn read_more<S>(
     stream: &mut S,
     buffer: &mut Vec<u8>,
     Reading { net, silence }: Reading<'_>,
@@ -330,7 +330,7 @@ where
         if body.is_end() {
             return Ok(content);
         }
-        if read(stream, &mut buffer, reading).await? == 0 {
+        if read_more(stream, &mut buffer, reading).await? == 0 {
             let cut = |_| Problem::Closed(std::io::ErrorKind::UnexpectedEof);
             body.handle_end().map_err(cut)?;
         }

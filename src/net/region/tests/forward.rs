@@ -37,27 +37,6 @@ fn a_node_that_reaches_itself_hears_of_the_loop() {
     assert_refused(&push(&sites, AU, "", "a"), 502, "loop");
 }
 
-/// One node has not heard of the newer record, and would not for a minute.
-fn differing(test: &str) -> Sites {
-    let sites = Sites::new(test, &NAMES);
-    let rarely = |text: String| text.replace("\"poll_ms\": 200", "\"poll_ms\": 60000");
-    for index in [AU, EU] {
-        sites
-            .bring(index, &rarely(document(1, &NAMES, "")))
-            .unwrap();
-    }
-    sites.advance(SECOND);
-    let newer = document(2, &["eu-1", "au-1"], "").replace("\"epoch\": 5", "\"epoch\": 6");
-    sites.bring(AU, &rarely(newer)).unwrap();
-    sites.advance(SECOND);
-    assert!(status(&sites, AU).contains(r#""phase":"replica""#));
-    assert!(
-        status(&sites, EU).contains(r#""phase":"replica""#),
-        "each takes the other for it"
-    );
-    sites
-}
-
 #[test]
 fn nodes_that_take_each_other_for_primary_are_mended_by_the_first_write() {
     for index in [AU, EU] {
