@@ -220,8 +220,7 @@ pub struct Identity(u64, u64);
 
 impl Identity {
     fn of(found: &sys::Stat) -> Identity {
-        // Of other widths on other targets.
-        Identity(found.st_dev as u64, found.st_ino as u64)
+        Identity(found.st_dev, found.st_ino)
     }
 
     /// Sees whether it is still this one that stands at `folder`.
