@@ -96,3 +96,33 @@ fn prepare(folder: &Path, path: &Path, bounds: &Bounds) -> Result<usize, String>
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::disk::scratch::Scratch;
+
+    const FEW: Bounds = Bounds {
+        orphans_max: 2,
+        orphans_bytes_max: 100,
+        ..Bounds::PRODUCTION
+    };
+
+    #[test]
+    fn a_full_folder_takes_no_more_and_loses_nothing() {
+        let scratch = Scratch::new("orphans-full");
+        let folder = scratch.path("orphans");
+        let path = |name: &str| folder.join(name);
+        for (name, files) in [("a", Ok(1)), ("a", Ok(1)), ("b", Ok(2))] {
+            assert_eq!(prepare(&folder, &path(name), &FEW), files);
+            std::fs::write(path(name), "kept").unwrap();
+        }
+        let full = prepare(&folder, &path("c"), &FEW).unwrap_err();
+        assert!(full.contains("is full (2 files)"), "{full}");
+        assert_eq!(prepare(&folder, &path("b"), &FEW), Ok(2), "the same again");
+        std::fs::remove_file(path("a")).unwrap();
+        std::fs::write(path("b"), "x".repeat(100)).unwrap();
+        assert!(prepare(&folder, &path("c"), &FEW).is_err(), "by bytes");
+        assert_eq!(lying(&folder), (1, 100));
+    }
+}

@@ -13,6 +13,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use smol::LocalExecutor;
@@ -218,7 +219,18 @@ impl Sites {
         self.sites.borrow()[index].lines.take()
     }
 
+    /// Where one keeps its state.
+    pub fn folder(&self, index: usize) -> PathBuf {
+        self.scratch.path(self.names[index])
+    }
+
     // Time.
+
+    /// Lets one task of one relay run once; `false` when none can.
+    pub fn step(&self, index: usize) -> bool {
+        let executor = self.sites.borrow()[index].executor.clone();
+        executor.try_tick()
+    }
 
     /// Lets every task run until none can.
     pub fn settle(&self) {
@@ -303,9 +315,21 @@ impl Sites {
 
     /// Sends `bytes`, and lets every task run until none can.
     pub fn send(&self, client: &mut End, bytes: &[u8]) {
+        self.send_only(client, bytes);
+        self.settle();
+    }
+
+    /// Sends `bytes`, and lets nobody run.
+    pub fn send_only(&self, client: &mut End, bytes: &[u8]) {
         // cannot fail: a pipe takes all that a test sends
         assert_eq!(client.write(&[IoSlice::new(bytes)]).unwrap(), bytes.len());
-        self.settle();
+    }
+
+    /// What has come back by now; nobody runs.
+    pub fn read_only(&self, client: &mut End) -> String {
+        let mut buffer = [0; 4096];
+        let count = client.read(&mut buffer).unwrap_or(0);
+        String::from_utf8_lossy(&buffer[..count]).into_owned()
     }
 
     /// What has come back.

@@ -1,8 +1,10 @@
 //! Relays that speak to each other: real bytes, the real tasks, no sockets.
 
 mod forward;
+mod memory;
 mod peers;
 mod receive;
+mod record;
 mod restart;
 mod routed;
 
