@@ -378,6 +378,8 @@ pub struct Status {
     pub record: Option<(u64, Digest)>,
     /// The id of the key that signed it; absent for one that nobody signed.
     pub signer: Option<String>,
+    /// It has an upstream of its own, and delivers reports.
+    pub has_upstream: bool,
     pub parked: usize,
     pub subjects: Vec<SubjectStatus>,
     pub peers: Vec<PeerStatus>,

@@ -38,7 +38,7 @@ use super::upstream::{Net, Upstream};
 pub use first::{Missing, first_documents};
 use link::Link;
 pub(super) use offer::read;
-pub use report::report;
+pub use report::{lets_go, report};
 pub(super) use told::problem;
 
 /// Whom a relay follows, and what goes on with them.

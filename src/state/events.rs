@@ -69,13 +69,19 @@ impl Events {
         entry: Option<Entry>,
         now: Instant,
     ) {
-        let Some(entry) = entry else {
-            self.counts_mut(kind).malformed_entries += 1;
-            return;
-        };
-        self.counts_mut(kind).entries += 1;
-        if let Some(spool) = &mut self.spool {
+        self.let_go(kind, entry.as_ref());
+        if let (Some(entry), Some(spool)) = (entry, &mut self.spool) {
             spool.accept(kind, envelope, entry, now);
+        }
+    }
+
+    /// Counts an entry, and no more; None for one that could not be read.
+    ///
+    /// Bounded by O(1).
+    pub fn let_go(&mut self, kind: ReportKind, entry: Option<&Entry>) {
+        match entry {
+            Some(_) => self.counts_mut(kind).entries += 1,
+            None => self.counts_mut(kind).malformed_entries += 1,
         }
     }
 

@@ -239,6 +239,7 @@ mod tests {
             is_clock_trusted: true,
             record: Some((42, Digest([1; 32]))),
             signer: None,
+            has_upstream: false,
             parked: 0,
             subjects: vec![subject],
             peers: Vec::new(),

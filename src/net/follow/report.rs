@@ -6,8 +6,9 @@
 //! what was counted at its instance would be missing where people look for it. It waits.
 //!
 //! A relay without an upstream of its own, but with a place in a region, hands reports to the node
-//! that is primary for their slot. While that is itself, or nobody, they wait: another node may
-//! have an upstream.
+//! that is primary for their slot, if that has one. While it has none, or nobody is primary, they
+//! wait for one that has. Where no node has an upstream, reports are counted only, as on any
+//! isolated site: what is handed around would never arrive.
 
 use std::rc::Rc;
 
@@ -19,6 +20,13 @@ use crate::net::upstream::UpstreamError;
 use crate::net::upstream::error::Problem;
 use crate::state::spool::Outcome;
 use crate::wire::usage;
+
+/// Whether there is nobody, now or later, to whom reports could be delivered.
+pub fn lets_go(driver: &Driver) -> bool {
+    let follow = driver.follow.as_ref();
+    let has_own = follow.is_some_and(|follow| follow.own(Role::Primary).is_some());
+    !has_own && replica::is_isolated(driver)
+}
 
 /// Posts a batch.
 pub async fn report(driver: &Rc<Driver>, kind: ReportKind, body: Vec<u8>) -> Outcome {

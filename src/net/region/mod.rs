@@ -86,6 +86,7 @@ impl Region {
             boot,
             wall_floor: WallMs::default(),
             subjects: Vec::new(),
+            has_upstream: config.upstream.is_some(),
             random_seed: boot,
         };
         let routing = Routing::new(setting, Rc::new(limits.clone()), read(clock));

@@ -207,8 +207,14 @@ pub fn writer_of(driver: &Driver, slot: SlotIndex) -> Option<Id> {
         .map(|followed| followed.node.name.clone())
 }
 
+/// Whether no node has an upstream: then reports are of use to nobody.
+pub fn is_isolated(driver: &Driver) -> bool {
+    let region = driver.region.as_ref();
+    region.is_some_and(|region| region.routing.borrow().is_isolated())
+}
+
 /// Whom the reports about `slot` are for on a node without an upstream of its own: the writer of
-/// that slot; for one that is not routed, that of any.
+/// that slot, if it has one; for a slot that is not routed, that of any.
 pub fn collector(driver: &Driver, slot: Option<&SlotKey>) -> Option<Rc<Upstream>> {
     let follow = driver.follow.as_ref()?;
     let region = driver.region.as_ref()?;
@@ -218,9 +224,15 @@ pub fn collector(driver: &Driver, slot: Option<&SlotKey>) -> Option<Rc<Upstream>
         let (collection, environment) = (slot.collection.as_str(), slot.environment.as_str());
         driver.state.borrow().slots.find(collection, environment)
     });
+    let writer = |slot: SlotIndex| {
+        let name = writer_of(driver, slot)?;
+        let routing = region.routing.borrow();
+        let node = routing.record()?.find_node(&name)?;
+        follow.writer(slot).filter(|_| routing.delivers(node))
+    };
     match found.filter(|slot| routed.contains(slot)) {
-        Some(slot) => follow.writer(slot),
-        None => routed.into_iter().find_map(|slot| follow.writer(slot)),
+        Some(slot) => writer(slot),
+        None => routed.into_iter().find_map(writer),
     }
 }
 

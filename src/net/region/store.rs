@@ -207,6 +207,7 @@ fn routing(driver: &Driver, region: &Region, kept: &Kept) -> Routing {
         boot: region.boot,
         wall_floor: built.max(kept.trusted_at),
         subjects: subjects.collect(),
+        has_upstream: driver.loaded.borrow().config.upstream.is_some(),
         random_seed: region.boot,
     };
     Routing::new(setting, Rc::new(driver.limits.clone()), now(driver))

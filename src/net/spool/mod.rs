@@ -31,6 +31,7 @@ use crate::wire::usage::{self, Report};
 use super::clock::Alarm;
 use super::disk::{DiskError, Refused};
 use super::driver::Driver;
+use super::follow;
 use super::log::Cause;
 use journal::{Record, Window};
 
@@ -142,13 +143,17 @@ pub async fn accept(driver: &Driver, kind: ReportKind, body: &[u8]) {
     let deadline = driver.clock.now() + driver.limits.spool_patience;
     let mut alarm = Alarm::new(driver.clock.clone());
     let mut taken = 0;
+    let lets_go = follow::lets_go(driver);
     loop {
         let now = driver.clock.now();
         let before = dropped(driver);
         let mut waits = false;
         report.each_entry(taken, |entry| {
             let mut state = driver.state.borrow_mut();
-            state.events.accept(kind, &envelope, entry, now);
+            match lets_go {
+                true => state.events.let_go(kind, entry.as_ref()),
+                false => state.events.accept(kind, &envelope, entry, now),
+            }
             taken += 1;
             waits = now < deadline && state.events.spool().is_some_and(Spool::is_pressed);
             !waits

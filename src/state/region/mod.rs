@@ -67,6 +67,8 @@ pub struct Setting {
     pub wall_floor: WallMs,
     /// What is routed, with what was stored of each: this node's word, and the head.
     pub subjects: Vec<(Subject, Mark, Head)>,
+    /// It delivers reports.
+    pub has_upstream: bool,
     pub random_seed: u64,
 }
 
@@ -80,6 +82,7 @@ pub struct Routing {
     started_at: Instant,
     record: Option<Rc<Record>>,
     signer: Option<String>,
+    has_upstream: bool,
     is_conflicted: bool,
     looked_at: Option<Now>,
     trust: Trust,
@@ -107,6 +110,7 @@ impl Routing {
             started_at: now.instant,
             record: None,
             signer: None,
+            has_upstream: setting.has_upstream,
             is_conflicted: false,
             looked_at: None,
             trust: Trust::new(setting.wall_floor, &limits),

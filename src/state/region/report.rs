@@ -23,6 +23,7 @@ impl Routing {
             is_clock_trusted: self.is_clock_trusted && !self.trust.is_tilted(now.instant),
             record: record.map(|record| (record.version, record.digest)),
             signer: self.signer.clone(),
+            has_upstream: self.has_upstream,
             parked: self.requests.parked(),
             subjects: self
                 .parts
@@ -66,6 +67,23 @@ impl Routing {
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.index == from) {
             peer.said = Some((now, said));
         }
+    }
+
+    /// Whether a node was heard to have an upstream of its own.
+    pub fn delivers(&self, node: NodeIndex) -> bool {
+        let peer = self.peers.iter().find(|peer| peer.index == node);
+        let said = peer.and_then(|peer| peer.said.as_ref());
+        said.is_some_and(|(_, status)| status.has_upstream)
+    }
+
+    /// Whether no node delivers reports, and every one was heard to say so. Bounded by the number
+    /// of peers.
+    pub fn is_isolated(&self) -> bool {
+        let is_without = |peer: &Peer| {
+            let said = peer.said.as_ref();
+            said.is_some_and(|(_, status)| !status.has_upstream)
+        };
+        !self.has_upstream && self.record.is_some() && self.peers.iter().all(is_without)
     }
 
     /// How often which peer refused, or was refused, and why.

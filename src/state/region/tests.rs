@@ -95,6 +95,7 @@ fn fresh(name: &str, mark: Mark) -> Routing {
                 Head::default(),
             ),
         ],
+        has_upstream: false,
         random_seed: 1,
     };
     Routing::new(setting, Rc::new(Limits::PRODUCTION), now(0))
@@ -186,6 +187,7 @@ fn told(name: &str, record: &Record, phase: Phase, epoch: u64, seal: Option<Seal
         is_clock_trusted: true,
         record: Some((record.version, record.digest)),
         signer: None,
+        has_upstream: false,
         parked: 0,
         subjects: vec![SubjectStatus {
             subject: Subject::parse("line3/dev").unwrap(),

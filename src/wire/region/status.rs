@@ -23,6 +23,8 @@ struct Document {
     wall_ms: u64,
     clock_trusted: bool,
     record: Option<Held>,
+    #[serde(default)]
+    upstream: bool,
     parked: usize,
     slots: Vec<Line>,
     peers: Vec<Peer>,
@@ -139,6 +141,7 @@ fn document(status: &Status) -> Document {
             digest: digest.to_string(),
             signer: status.signer.clone(),
         }),
+        upstream: status.has_upstream,
         parked: status.parked,
         slots: status.subjects.iter().map(line).collect(),
         peers: status.peers.iter().map(peer).collect(),
@@ -210,6 +213,7 @@ fn read_document(document: &Document) -> Option<Status> {
             .record
             .as_ref()
             .and_then(|held| held.signer.clone()),
+        has_upstream: document.upstream,
         parked: document.parked,
         subjects: document
             .slots
@@ -307,6 +311,7 @@ mod tests {
             is_clock_trusted: true,
             record: Some((42, Digest([3; 32]))),
             signer: Some(String::from("62A7085B4B8FE81F")),
+            has_upstream: true,
             parked: 3,
             subjects: vec![
                 subject("line3/dev", Phase::Drain),

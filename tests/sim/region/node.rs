@@ -114,6 +114,7 @@ impl Node {
             subjects: subjects
                 .map(|(subject, (mark, content))| (subject, *mark, content.head))
                 .collect(),
+            has_upstream: false,
             random_seed: index as u64 ^ self.boot << 8,
         };
         let mut routing = Routing::new(setting, limits.clone(), now);
