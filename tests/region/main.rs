@@ -26,6 +26,9 @@ mod way;
 #[path = "../sdk/debian.rs"]
 mod debian;
 #[allow(dead_code, reason = "shared with tests that need the rest")]
+#[path = "../proxy/destination.rs"]
+mod destination;
+#[allow(dead_code, reason = "shared with tests that need the rest")]
 #[path = "../state/site.rs"]
 mod site;
 
@@ -35,5 +38,6 @@ mod example;
 mod followers;
 mod loss;
 mod nodes;
+mod routed;
 mod switches;
 mod writers;

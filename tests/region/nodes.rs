@@ -20,7 +20,8 @@ pub const TIMING: &str = "max_skew=300,guard=300,grace=300,drain=500,hold=3000,p
 /// Regions; each has one node, whose name ends with `-1`.
 pub const REGIONS: [&str; 3] = ["au", "eu", "us"];
 
-const PEER_KEY: &str = "what-nodes-of-this-test-show-each-other";
+/// What nodes show each other, and nobody else.
+pub const PEER_KEY: &str = "what-nodes-of-this-test-show-each-other";
 
 /// A running node.
 pub struct Node {
@@ -60,24 +61,45 @@ impl Node {
         Admin::reach(&self.site).expect("a running node")
     }
 
-    /// What this node says of the slot: its line of the region status.
+    /// What this node says of its slot: its line of the region status.
     pub fn slot(&self) -> Value {
-        let (status, body) = self.relay.ask("GET /v1/region/status");
-        assert_eq!(status, 200, "{body}");
-        let status: Value = serde_json::from_str(&body).expect("a status in JSON");
-        status["slots"][0].clone()
+        let mut lines = self.lines();
+        lines.next().expect("a slot")
     }
 
-    /// Waits until this node says something of the slot.
+    fn lines(&self) -> impl Iterator<Item = Value> {
+        let (status, body) = self.relay.ask("GET /v1/region/status");
+        assert_eq!(status, 200, "{body}");
+        let mut status: Value = serde_json::from_str(&body).expect("a status in JSON");
+        let lines = status["slots"].as_array_mut().map(std::mem::take);
+        lines.expect("a list").into_iter()
+    }
+
+    /// Waits until this node says something of its slot.
     pub fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        self.wait_until(what, || self.slot(), holds)
+    }
+
+    /// The same of the slot or the route `name`.
+    pub fn wait_line(&self, name: &str, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let line = || self.lines().find(|line| line["slot"] == name);
+        self.wait_until(what, || line().expect("a line"), holds)
+    }
+
+    fn wait_until(
+        &self,
+        what: &str,
+        line: impl Fn() -> Value,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
         let started = Instant::now();
         loop {
-            let slot = self.slot();
-            if holds(&slot) {
-                return slot;
+            let found = line();
+            if holds(&found) {
+                return found;
             }
             let log = || self.relay.log.all();
-            assert!(started.elapsed() < PATIENCE, "{what}: {slot}\n{}", log());
+            assert!(started.elapsed() < PATIENCE, "{what}: {found}\n{}", log());
         }
     }
 }
@@ -114,13 +136,13 @@ pub struct Records {
 
 impl Records {
     /// The first record: everything is `primary`'s.
-    pub fn new(nodes: &[Node], primary: &str) -> Records {
+    pub fn new<'n>(nodes: impl IntoIterator<Item = &'n Node>, primary: &str) -> Records {
         let scratch = Scratch::new("records");
         let records = Records {
             scratch,
             version: 1,
         };
-        let sites = nodes.iter().zip(REGIONS).map(|(node, region)| {
+        let sites = nodes.into_iter().zip(REGIONS).map(|(node, region)| {
             let (name, address) = (&node.name, node.relay.address);
             format!("{region}={name}@http://{address}")
         });
