@@ -9,7 +9,7 @@ use crate::nodes::{Node, REGIONS, Records, done, from_now};
 use crate::{proxy, python};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 const FLAG: &str = "fast-checkout";
 
@@ -114,11 +114,61 @@ fn applications_of_three_sites_notice_nothing_of_a_switch_but_changes() {
             (changes..=changes + 1).contains(&updates),
             "{updates} of {changes}"
         );
-        let opened = "Received opened connection from websocket";
-        let opened = app.log.all().matches(opened).count();
-        assert_eq!(opened, 1, "one connection all the time");
+        assert_eq!(connections(app), 1, "one connection all the time");
     }
-    for node in nodes {
+    a_lost_primary_is_nothing_to_the_others(nodes, records, apps, [on, &off]);
+}
+
+/// The primary is killed before its term is over. Applications at the other two sites keep their
+/// values and their connections, and see the next change as soon as somebody is primary again.
+fn a_lost_primary_is_nothing_to_the_others(
+    nodes: [Node; 3],
+    mut records: Records,
+    apps: [App; 3],
+    values: [&Value; 2],
+) {
+    records.switch("us", from_now(Duration::from_secs(5)));
+    records.import(&nodes[0]);
+    for node in &nodes {
+        node.wait_line("payments/prod", "the plan", |line| {
+            line["next"]["to"] == "us"
+        });
+    }
+    let [au, eu, us] = nodes;
+    let [mut at_au, _at_eu, mut at_us] = apps;
+    drop(eu.relay);
+    let marks = [at_au.mark(), at_us.mark()];
+    let held = at_au.evaluate();
+    assert_eq!(at_us.evaluate(), held);
+    let [on, off] = values;
+    let (state, expected) = if held == *on {
+        ("off", off)
+    } else {
+        ("on", on)
+    };
+    // Refused until the term of the lost one is over, and the grace behind it.
+    let words = ["toggle", FLAG, state, "--slot", "payments/prod", "--yes"];
+    let started = Instant::now();
+    while !au.command(&words).status.success() {
+        assert!(started.elapsed() < PATIENCE, "{}", au.relay.log.all());
+    }
+    println!("a write is taken {:?} after the loss", started.elapsed());
+    for (app, mark) in [&mut at_au, &mut at_us].into_iter().zip(marks) {
+        app.wait_until(mark, expected, PATIENCE);
+        assert_eq!(app.count(mark, "update"), 1, "one change");
+        assert_eq!(connections(app), 1, "one connection all the time");
+    }
+    let taken = us.wait_line("payments/prod", "an alarm", |line| {
+        line["phase"] == "active"
+    });
+    assert_eq!(taken["unsealed_takeover"], true, "{taken}");
+    for node in [au, us] {
         assert!(node.relay.stop().success());
     }
+}
+
+/// How often an application has opened its WebSocket.
+fn connections(app: &App) -> usize {
+    let opened = "Received opened connection from websocket";
+    app.log.all().matches(opened).count()
 }
