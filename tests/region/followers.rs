@@ -1,9 +1,9 @@
 //! Clients of every node, over both kinds of stream: a switch of the primary is nothing to them.
 
+use crate::content::marker;
 use crate::harness::relay::Relay;
 use crate::nodes::Node;
 use crate::request::{subscribe_path, websocket_path};
-use crate::site::marker;
 use crate::stream::{Events, Frame, WebSocket};
 use crate::way::PLAIN;
 use std::thread::{self, JoinHandle};

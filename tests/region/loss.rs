@@ -1,8 +1,8 @@
 //! A primary that is killed: nobody stores in its place before its term is over, and then somebody
 //! does, with an alarm; what nobody had fetched comes back as an orphan.
 
+use crate::content::content;
 use crate::nodes::{Node, Records, done, from_now, said, three};
-use crate::site::seed;
 use crate::writers::{Pushed, Writer, revision_of};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -104,7 +104,7 @@ fn comes_back((_records, nodes): (Records, [Node; 3]), pushed: &[Pushed]) {
         "{lost} writes went without a trace: {back}"
     );
     let mut admin = au.admin();
-    let answer = admin.push(&seed(7).to_string()).expect("an answer");
+    let answer = admin.push(&content(7)).expect("an answer");
     assert_eq!(answer.status, 200, "{}", answer.body);
     assert_eq!(revision_of(answer.revision.as_deref()).0, 2);
     let shown = us.command(&["region", "show"]);

@@ -34,6 +34,7 @@ mod site;
 
 mod admin;
 mod commands;
+mod content;
 mod example;
 mod followers;
 mod loss;

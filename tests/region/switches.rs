@@ -1,8 +1,9 @@
 //! Planned switches under writes: nothing that was answered 200 is lost, and nobody is disturbed.
 
+use crate::content::{content, marker};
 use crate::followers::{Follower, changes, websocket};
 use crate::nodes::{Node, REGIONS, Records, from_now, three};
-use crate::site::{document, marker, seed};
+use crate::site::document;
 use crate::writers::{Pushed, Writer, revision_of};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -114,7 +115,7 @@ fn planned_switches_lose_no_write_and_disturb_no_client() {
     }
     nodes[0].wait("the first primary", |slot| slot["phase"] == "active");
     let mut admin = nodes[0].admin();
-    let first = admin.push(&seed(1).to_string()).expect("an answer");
+    let first = admin.push(&content(1)).expect("an answer");
     assert_eq!(
         (first.status, first.revision.as_deref()),
         (200, Some("1-1")),
@@ -155,7 +156,7 @@ fn planned_switches_lose_no_write_and_disturb_no_client() {
     }
     println!("{} writes, {rate:.0} a second", pushed.len());
 
-    let last = admin.push(&seed(LAST).to_string()).expect("an answer");
+    let last = admin.push(&content(LAST)).expect("an answer");
     assert_eq!(last.status, 200, "{}", last.body);
     let head = last.revision.expect("a revision");
     assert_eq!(revision_of(Some(&head)).0, 4, "three switches later");

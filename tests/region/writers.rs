@@ -1,7 +1,7 @@
 //! Writers that push as fast as a plant would, through every node, and remember each answer.
 
+use crate::content::content;
 use crate::nodes::Node;
-use crate::site::seed;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
@@ -52,7 +52,7 @@ impl Writer {
             while goes_on(&stopped, due) {
                 due += PACE;
                 marker += 1;
-                let answer = admin.push(&seed(marker).to_string());
+                let answer = admin.push(&content(marker));
                 let is_gone = answer.is_none();
                 let revision = answer.as_ref().filter(|answer| answer.status == 200);
                 all.push(Pushed {
