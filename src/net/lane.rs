@@ -1,6 +1,7 @@
 //! A lane: one bounded queue in front of at most one thread, for what may block.
 //!
-//! There are two, one for files and one for names: a resolver that hangs must not hold a disk.
+//! There are three: one for files, one for names, and one for work on documents that are too large
+//! for the loop. A resolver that hangs must not hold a disk, nor a disk that hangs a document.
 //!
 //! Owns: the jobs that wait, and their order. [`Jobs`] is the end that gives them, [`Lane`] the one
 //! that runs them; the relay spawns [`Lane::run`] once for each.

@@ -14,7 +14,7 @@ use smol::LocalExecutor;
 
 use crate::config::{Config, Listen};
 use crate::limits::Limits;
-use crate::model::SlotIndex;
+use crate::model::{Role, SlotIndex};
 use crate::state::access::TokenForm;
 use crate::state::destinations::Destinations;
 use crate::state::relay::Relay;
@@ -26,6 +26,7 @@ use super::disk::Disk;
 use super::driver::{Driver, Parts};
 use super::follow::{self, Follow};
 use super::keep;
+use super::lane::Jobs;
 use super::load::Loaded;
 use super::log::Log;
 use super::notify::Notify;
@@ -39,8 +40,13 @@ use super::{RunError, listen, region, seed};
 pub(super) fn net(clock: Clock, limits: Limits, disk: Disk, executor: &LocalExecutor<'_>) -> Net {
     let (resolver, lane) = Resolver::new(&limits);
     executor.spawn(lane.run()).detach();
+    // With room for every document that may be on its way: none is turned away.
+    let (work, lane) = Jobs::with_room(Role::ALL.len() * limits.fetches_max);
+    executor.spawn(lane.run()).detach();
     let random_seed = random_seed(&clock);
-    Net::new(clock, limits, resolver, disk, random_seed)
+    let mut net = Net::new(clock, limits, resolver, disk, random_seed);
+    net.work = work;
+    net
 }
 
 fn random_seed(clock: &Clock) -> u64 {

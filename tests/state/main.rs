@@ -17,3 +17,4 @@ mod refusing;
 mod reworded;
 mod site;
 mod slow;
+mod strace;

@@ -8,29 +8,9 @@ use crate::harness::relay::Relay;
 use crate::harness::site::Site;
 use crate::push::{Admin, operators_site};
 use crate::site::{seed, site, wait_kept};
-use std::ffi::OsString;
+use crate::strace::strace;
 use std::fs;
-use std::process::{Command, Stdio};
 use std::time::Instant;
-
-/// A command that runs another one, keeps its process id, and does `what`; none without `strace`.
-pub fn strace(site: &Site, what: &[&str]) -> Option<Vec<OsString>> {
-    let path = "/usr/bin/strace";
-    let mut probe = Command::new(path);
-    let probe = probe.args(["-D", "-o", "/dev/null", "/bin/true"]);
-    let works = probe.stderr(Stdio::null()).status();
-    if !works.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: {path} is missing or may not watch: install strace");
-        return None;
-    }
-    let mut words: Vec<OsString> = [path, "-D", "-f", "-q", "-y", "-o"]
-        .map(Into::into)
-        .to_vec();
-    words.push(site.scratch.path("calls").into());
-    words.extend(what.iter().map(OsString::from));
-    words.push("--".into());
-    Some(words)
-}
 
 /// What `strace` wrote about a process that has ended.
 fn calls(site: &Site) -> String {

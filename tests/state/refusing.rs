@@ -5,17 +5,15 @@
 //! is filled and made read-only; that takes root. What the machine does not allow is skipped, and
 //! says so; every step of it is also held by the model beside the code.
 
-use crate::harness::PATIENCE;
-use crate::harness::lines::Lines;
-use crate::harness::relay::{Relay, with_the_thread};
+use crate::harness::relay::Relay;
 use crate::harness::site::{PROGRAM, Site};
 use crate::site::{document, kept, marker, seed, site, wait_kept};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::strace::Injection;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 
 const BEGINS: &str = "the state is not kept";
@@ -40,51 +38,6 @@ const ERRORS: [(&str, &str); 3] = [
     ("ENOSPC", "No space left on device"),
     ("EROFS", "Read-only file system"),
 ];
-
-/// Makes calls of a running relay fail, until it is taken away.
-struct Injection {
-    strace: Child,
-    told: Lines,
-}
-
-impl Injection {
-    /// None where there is no `strace`, or where it may not watch another process.
-    fn put(relay: &Relay, calls: &str, path: &Path, error: &str) -> Option<Injection> {
-        let id = relay.child.id().to_string();
-        let mut words = with_the_thread();
-        words.extend(["/usr/bin/strace", "-f", "-p", &id, "-P"].map(OsString::from));
-        words.push(path.into());
-        words.push(format!("-etrace={calls}").into());
-        words.push(format!("-einject={calls}:error={error}").into());
-        let strace = Command::new(&words[0])
-            .args(&words[1..])
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn();
-        let mut strace = strace.ok()?;
-        let told = Lines::of("strace", strace.stderr.take().expect("stderr is piped"));
-        let injection = Injection { strace, told };
-        let attached = |line: &str| line.contains(" attached").then_some(());
-        injection.told.find_within(PATIENCE, 0, attached)?;
-        Some(injection)
-    }
-
-    /// Waits until so many calls have failed.
-    fn wait_failed(&self, count: usize) {
-        let mark = std::cell::Cell::new(0);
-        self.told.wait_from(0, "a call that fails", |line| {
-            mark.set(mark.get() + usize::from(line.contains("(INJECTED)")));
-            (mark.get() == count).then_some(())
-        });
-    }
-
-    /// The relay is left alone again.
-    fn take_away(mut self) {
-        let id = Pid::from_child(&self.strace);
-        kill_process(id, Signal::TERM).expect("it was not waited for yet");
-        self.strace.wait().expect("it is our child");
-    }
-}
 
 /// Has the relay serve the next document, which it cannot keep: clients have it, the log says why
 /// it is not kept, and so does the status.
@@ -157,8 +110,8 @@ fn refuse_at((step, calls, name): (&str, &str, &str)) {
         name => live.join(name),
     };
     for (turn, (error, words)) in (1..).zip(ERRORS) {
-        let Some(injection) = Injection::put(&relay, calls, &about, error) else {
-            eprintln!("SKIPPED: strace is missing or may not watch: install it, or be root");
+        let fails = format!("error={error}");
+        let Some(injection) = Injection::put(&relay, calls, &about, &fails) else {
             return;
         };
         let mark = relay.log.mark();

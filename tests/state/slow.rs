@@ -5,8 +5,8 @@
 
 use crate::harness::relay::Relay;
 use crate::harness::{GUID, KEY, PATIENCE};
-use crate::order::strace;
 use crate::site::{document, kept, marker, site, wait_kept};
+use crate::strace::strace;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

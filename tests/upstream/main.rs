@@ -30,6 +30,9 @@ mod way;
 
 #[path = "../state/reworded.rs"]
 mod reworded;
+#[allow(dead_code, reason = "shared with tests that need the rest")]
+#[path = "../state/strace.rs"]
+mod strace;
 
 mod chain;
 mod change;
@@ -37,6 +40,7 @@ mod clock;
 mod crowd;
 mod failover;
 mod fanout;
+mod hung;
 mod keys;
 mod place;
 mod quiet;

@@ -1,8 +1,8 @@
 //! A document from an upstream, from the request to the slot.
 //!
 //! Owns the order: fetch, see where it came through, read it as strictly as a seed, offer it. Large
-//! documents are read in the disk lane, small ones right here, so that a disk that hangs does not
-//! keep a change from clients.
+//! documents are read on the lane for work, small ones right here: neither waits for the disk, which
+//! may hang, and must not keep a change from clients.
 //!
 //! Never holds more documents at once than `fetches_max` of each upstream: a change that concerns
 //! all slots is announced to all of them at once. Never offers anything of a fetch that was given
@@ -118,7 +118,8 @@ pub(in crate::net) async fn read(
     if bytes.len() <= limits.packed_on_loop_bytes_max {
         return Ok(judge(&bytes, &key, &limits));
     }
-    let job = driver.disk.run(move || judge(&bytes, &key, &limits));
+    let work = &driver.proxy.net.work;
+    let job = work.run(move || judge(&bytes, &key, &limits));
     let busy = |_| (Loss::Unreachable, "the relay has too much to do".to_owned());
     job.await.map_err(busy)
 }

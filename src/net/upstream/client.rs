@@ -11,6 +11,7 @@
 
 use std::cell::RefCell;
 use std::io;
+use std::ops::Deref as _;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -23,6 +24,7 @@ use crate::model::report::ReportKind;
 use crate::model::{Id, SlotKey};
 use crate::net::clock::Clock;
 use crate::net::disk::Disk;
+use crate::net::lane::Jobs;
 use crate::net::pipe::End;
 use crate::wire::DecodeError;
 use crate::wire::http::Method;
@@ -57,6 +59,8 @@ pub struct Net {
     pub limits: Limits,
     pub resolver: Resolver,
     pub disk: Disk,
+    /// For what would hold the loop: the disk's lane, unless it is given one of its own.
+    pub work: Jobs,
     /// In place of the network, for tests; `None` in production.
     pub pipes: Option<Pipes>,
     random: RefCell<Rng>,
@@ -77,6 +81,7 @@ impl Net {
             clock,
             limits,
             resolver,
+            work: disk.deref().clone(),
             disk,
             pipes: None,
             random: RefCell::new(Rng::with_seed(random_seed)),

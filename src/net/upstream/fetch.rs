@@ -1,7 +1,7 @@
 //! One request to an upstream: one connection, the whole answer in memory, within bounds.
 //!
 //! Owns the three deadlines (connect, silence, the whole), what counts as success, and the
-//! unpacking of gzip, which goes to the disk's lane where it would hold the loop.
+//! unpacking of gzip, which goes to a lane where it would hold the loop.
 //!
 //! Never follows a redirect: a login page of a hotel network answers with one, and the service does
 //! not. Never hands over half an answer: one that was cut off is an error, whatever was in it.
@@ -337,12 +337,12 @@ where
     }
 }
 
-/// Unpacks `body`; what takes long does so on the disk's lane.
+/// Unpacks `body`; what takes long does so on the lane for work.
 async fn inflate(body: Vec<u8>, bytes_max: usize, net: &Net) -> Result<Vec<u8>, Problem> {
     let inflated = match body.len() > net.limits.packed_on_loop_bytes_max {
         false => gzip::inflate(&body, bytes_max),
         true => {
-            let job = net.disk.run(move || gzip::inflate(&body, bytes_max));
+            let job = net.work.run(move || gzip::inflate(&body, bytes_max));
             job.await.map_err(|_| Problem::Busy)?
         }
     };

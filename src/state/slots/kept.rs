@@ -6,7 +6,8 @@
 //! Policy: nothing that an upstream or somebody has brought meanwhile is undone; what was kept goes
 //! below the memory of this process. One thing yields: a seed that lay there at the start and that
 //! is all the slot has had so far. If the folder knows that seed, or holds what was pushed, a start
-//! with the folder would not have served it, and what was kept takes its place now.
+//! with the folder would not have served it, and what was kept takes its place now. Where regions
+//! mint the revisions of a slot, the higher one counts.
 
 use crate::model::{Past, SlotIndex, Source};
 
@@ -46,6 +47,10 @@ impl Slot {
         let Some(held) = &self.held else {
             return false;
         };
+        if self.is_routed() {
+            // Whoever minted the revisions has ordered them.
+            return self.revision().is_some_and(|own| past.revision > own);
+        }
         let is_first = self.versions == 1 && held.source == Source::Seed;
         let is_upstreams = self.origin().is_some_and(is_upstream);
         let was_pushed = self.is_operators() && past.pushed_unix_s.is_some();
@@ -183,5 +188,33 @@ mod tests {
         assert_eq!((served(&slots), revision(&slots)), (3, 8));
         slots.restore(FIRST, &pushed(9));
         assert_eq!((served(&slots), revision(&slots)), (3, 10));
+    }
+
+    #[test]
+    fn of_what_regions_order_the_higher_revision_counts() {
+        let past = |epoch| Past {
+            adopted: vec![(digest(2), Source::Operator)],
+            revision: Revision { epoch, seq: 1 },
+            parent: Revision { epoch: 1, seq: 1 },
+            pushed_unix_s: Some(1),
+            ..Past::default()
+        };
+        let mut slots = slots(&[]);
+        slots.give_to_operator(FIRST);
+        slots.route(FIRST);
+        offer(&mut slots, &[(5, Source::Seed)]);
+        slots.restore(FIRST, &past(4));
+        offer(&mut slots, &[(2, Source::Cache)]);
+        let place = |slots: &Slots| {
+            let slot = slots.of(FIRST).unwrap();
+            (slot.revision().unwrap().epoch, slot.parent().epoch)
+        };
+        assert_eq!((served(&slots), place(&slots)), (2, (4, 1)));
+        slots.restore(FIRST, &past(3));
+        offer(&mut slots, &[(9, Source::Cache)]);
+        assert_eq!((served(&slots), place(&slots)), (2, (4, 1)), "it is older");
+        slots.restore(FIRST, &past(6));
+        offer(&mut slots, &[(9, Source::Cache)]);
+        assert_eq!((served(&slots), place(&slots)), (9, (6, 1)));
     }
 }
