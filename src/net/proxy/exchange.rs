@@ -29,6 +29,7 @@ use crate::wire::forward::{self, Added, Framing};
 use crate::wire::http::answer::{Asked, Head};
 use crate::wire::http::{Body, Method};
 
+use super::request::{Content, Outline};
 use super::rest::Rest;
 
 /// Reads of one direction before the other tasks have their turn.
@@ -72,63 +73,6 @@ pub struct Course {
     pub is_closing: bool,
     /// What came behind the answer: the beginning of a tunnel, else nothing that anybody asked for.
     pub inbox: Vec<u8>,
-}
-
-/// What of a request decides about its answer.
-#[derive(Clone, Copy, Debug)]
-pub struct Outline {
-    pub method: Method,
-    pub is_upgrade: bool,
-    /// The client's connection ends after the answer.
-    pub close: bool,
-}
-
-/// The content of a request on its way.
-pub struct Content {
-    body: Body,
-    is_chunked: bool,
-}
-
-impl Content {
-    /// The content that `body` says how to read; it goes on framed as it came.
-    pub fn new(body: Body) -> Content {
-        Content {
-            is_chunked: body.remaining().is_none(),
-            body,
-        }
-    }
-
-    /// Whether all of it was read.
-    pub fn is_read(&self) -> bool {
-        self.body.is_end()
-    }
-
-    /// Moves what `buffer` has of it to `up`. Answers whether there was anything. Bounded by the
-    /// length of `buffer`.
-    pub fn take(
-        &mut self,
-        buffer: &mut Vec<u8>,
-        up: &mut Rest,
-        connection: &Connection,
-    ) -> Result<bool, DecodeError> {
-        if self.body.is_end() {
-            return Ok(false);
-        }
-        let is_chunked = self.is_chunked;
-        let limits = &connection.driver.limits;
-        let consumed = self.body.decode_all(buffer, limits, |bytes| {
-            match is_chunked {
-                true => up.push_chunk(bytes),
-                false => up.push(bytes),
-            }
-            Ok(())
-        })?;
-        buffer.drain(..consumed);
-        if self.body.is_end() && is_chunked {
-            up.push(forward::LAST_CHUNK);
-        }
-        Ok(consumed > 0)
-    }
 }
 
 /// A request under way.

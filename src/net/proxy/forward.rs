@@ -21,13 +21,14 @@ use crate::net::upstream::deadline::within;
 use crate::net::upstream::dial::{Stream, dial};
 use crate::state::destinations::{Choice, Finish, Ticket};
 use crate::time::Instant;
-use crate::wire::affinity::{self, cookie};
+use crate::wire::affinity;
 use crate::wire::forward::{self, CONTINUE, Hop, Onward};
 use crate::wire::http::Head;
 use crate::wire::http::response::Answer;
 use crate::wire::{DecodeError, http::Method};
 
-use super::exchange::{Content, Course, End, Exchange, Fault, Outline};
+use super::exchange::{Course, End, Exchange, Fault};
+use super::request::{Request, Taken};
 use super::rest::Rest;
 use super::{Call, note_health, tunnel, turn, way};
 
@@ -42,13 +43,6 @@ pub enum Served {
     /// It was not answered, and is to be with this. `is_whole`: its content was read to the
     /// end.
     Answer { answer: Answer, is_whole: bool },
-}
-
-/// What a head says, beside what goes on.
-struct Taken {
-    outline: Outline,
-    content: Content,
-    expects_continue: bool,
 }
 
 /// A choice that is being tried.
@@ -89,17 +83,6 @@ pub async fn serve(
         None => local(connection, buffer, &call, request).await,
         Some(entrance) => Box::pin(turn::serve(connection, buffer, &call, entrance, request)).await,
     }
-}
-
-/// A request that nobody has yet.
-pub struct Request {
-    /// Its own bytes.
-    pub head: Vec<u8>,
-    taken: Taken,
-    cookie: Option<String>,
-    /// Of the content, what is here already.
-    up: Rest,
-    began: Instant,
 }
 
 /// Sends a request to a destination of its own cluster.
@@ -221,59 +204,6 @@ async fn carry(
                 failed(connection, (call, job.address), fault, status, is_read);
             (served, finished, status)
         }
-    }
-}
-
-impl Request {
-    /// What a head says, and the cookie that came with it.
-    fn read(
-        raw: Vec<u8>,
-        call: &Call,
-        connection: &Connection,
-        close: bool,
-    ) -> Result<Request, DecodeError> {
-        let head = Head::parse(&raw, &connection.driver.limits)?;
-        let head = head.ok_or(DecodeError::Malformed("request head"))?;
-        let cookie = call.affinity().and_then(|affinity| {
-            let fields = forward::fields(&raw);
-            let lines = fields.filter(|(name, _)| name.eq_ignore_ascii_case("cookie"));
-            let value = cookie::read(lines.map(|(_, line)| line), &affinity.cookie_name)?;
-            Some(value.into_owned())
-        });
-        let taken = Taken {
-            outline: Outline {
-                method: head.method,
-                is_upgrade: head.websocket_key.is_some(),
-                close,
-            },
-            content: Content::new(head.body.clone()),
-            expects_continue: head.expects_continue,
-        };
-        Ok(Request {
-            taken,
-            cookie,
-            up: Rest::default(),
-            began: connection.driver.clock.now(),
-            head: raw,
-        })
-    }
-
-    /// Whether its client sends no content until it is asked for it.
-    pub fn is_awaited(&self) -> bool {
-        self.taken.expects_continue && self.up.is_empty() && !self.taken.content.is_read()
-    }
-
-    /// An answer of the relay's own.
-    pub fn own(&self, answer: Answer) -> Served {
-        Served::Answer {
-            answer,
-            is_whole: self.taken.content.is_read(),
-        }
-    }
-
-    /// What an exchange is made of, behind the head.
-    pub fn into_parts(self) -> (Outline, Content, Rest) {
-        (self.taken.outline, self.taken.content, self.up)
     }
 }
 

@@ -1,10 +1,11 @@
 //! The relay before other servers: requests that are not for itself.
 //!
 //! Owns the routes in force and the connections to destinations. `forward` is one request from its
-//! route to its answer; below it, `exchange` carries bytes both ways, `tunnel` what follows a 101,
-//! `rest` what one side has not taken yet; `pool` keeps idle connections, `probe` asks destinations
-//! for their health. `turn` is a request that waits until it is known which region's cluster has
-//! it. Connections are made by `upstream::dial`, as all outgoing ones are.
+//! route to its answer; below it, `request` is what is known of one beforehand, `exchange` carries
+//! bytes both ways, `tunnel` what follows a 101, `rest` what one side has not taken yet; `pool`
+//! keeps idle connections, `probe` asks destinations for their health. `turn` is a request that
+//! waits until it is known which region's cluster has it. Connections are made by `upstream::dial`,
+//! as all outgoing ones are.
 //!
 //! Where a request goes is decided in `state::destinations`, what of its head goes on in
 //! `wire::forward`, and which route it takes in `wire::route`. No byte of content passes through
@@ -17,6 +18,7 @@ mod exchange;
 mod forward;
 mod pool;
 mod probe;
+mod request;
 mod rest;
 mod tunnel;
 mod turn;

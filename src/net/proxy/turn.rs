@@ -1,4 +1,4 @@
-//! A request of a route that a region is primary for: here, or at another node, when it is its turn.
+//! A request of a route that a region is primary for: here, or elsewhere, when it is its turn.
 //!
 //! Owns the way to another node: head, consent, content. The head asks with `Expect: 100-continue`
 //! whether the node takes the request; until it says so, nothing of the content has left, so that a
@@ -41,7 +41,8 @@ use crate::wire::region::peer::{self as fields, PeerHead};
 use crate::wire::region::problem;
 
 use super::exchange::{Course, End, Exchange, Fault};
-use super::forward::{Request, Served, local};
+use super::forward::{Served, local};
+use super::request::Request;
 use super::{Call, address_of};
 
 /// What a request with a route of regions waits for, and who brought it.

@@ -5,7 +5,8 @@
 //! here waits: a test says what is sent and how much time goes by, lets every task run until none
 //! can, and looks at what came of it.
 //!
-//! The route `/orders` of each is a region's, and leads to a server of its own, which the test plays.
+//! The route `/orders` of each is a region's, and leads to a server of its own, which the test
+//! plays.
 //!
 //! A relay that is stopped is not run any more and takes no connection, as after a power cut; one
 //! that is parted from another is there, and what they say to each other from then on is lost.
@@ -180,7 +181,7 @@ impl Sites {
                 return Ok(near);
             }
             let is_its = |name: &&str| host.ends_with(&url_host(name));
-            let found = names.iter().position(|name| is_its(&name));
+            let found = names.iter().position(|name| is_its(name));
             let to = found.ok_or(io::ErrorKind::NotFound)?;
             let sites = sites.borrow();
             let site = sites.get(to).filter(|site| site.is_running);
