@@ -42,6 +42,8 @@ use super::record::{self, Outcome, Refusal};
 pub const PEER_KEY: &str = "a-peer-key-of-thirty-two-letters";
 /// What every clock shows at first: 2027-01-15T08:00:00Z.
 pub const BEGIN: Wall = Wall::from_unix(1_800_000_000);
+/// What the names of relays begin with that have an upstream, which nobody ever reaches.
+pub const DELIVERS: &str = "up-";
 /// Time goes by in steps, so that what is due happens in its order.
 const STEP: Duration = Duration::from_millis(10);
 
@@ -142,8 +144,15 @@ impl Sites {
     fn origin(&self, index: usize) -> Origin {
         let name = self.names[index];
         let path = self.scratch.path(&format!("{name}.json"));
+        let upstream = match name.starts_with(DELIVERS) {
+            true => {
+                r#""upstream": { "primary": { "url": "http://service.test", "api_key": "k" } },"#
+            }
+            false => "",
+        };
         let config = format!(
             r#"{{
+            {upstream}
             "instance": {{ "guid": "g-1" }},
             "client_keys": [ {{ "id": "k", "key": "secret" }} ],
             "slots": [

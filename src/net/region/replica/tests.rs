@@ -280,30 +280,62 @@ fn what_is_to_be_adopted_is_answered_though_its_fetch_was_given_up() {
     assert_eq!(served(&sites, EU).as_deref(), Some("one"));
 }
 
-#[test]
-fn reports_of_a_node_without_an_upstream_go_to_the_writer() {
-    let sites = sites("replica-events", "");
+/// Reports usage of `c/e` for a relay; what came of it.
+fn report(sites: &Sites, index: usize) -> Outcome {
     let body = r#"{"collection_id":"c","environment_id":"e","usages":[{"feature_id":"f",
         "entity_id":"u","segment_id":null,"evaluation_time":"2027-01-15T08:00:00Z","count":3}]}"#;
-    let report = |index: usize| {
-        let (done, outcome) = smol::channel::bounded(1);
-        let driver = sites.driver(index);
-        let task = driver.clone();
-        driver.spawn(async move {
-            let outcome = follow::report(&task, ReportKind::Usage, body.into()).await;
-            done.try_send(outcome).unwrap();
-        });
-        sites.settle();
-        outcome.try_recv().unwrap()
-    };
-    assert_eq!(report(EU), Outcome::Delivered);
-    let taken = |index: usize| {
-        let driver = sites.driver(index);
-        let state = driver.state.borrow();
-        state.events.counts(ReportKind::Usage).reports
-    };
-    assert_eq!((taken(AU), taken(US)), (1, 0));
-    assert_eq!(report(AU), Outcome::Later(None), "it is the writer itself");
+    let (done, outcome) = smol::channel::bounded(1);
+    let driver = sites.driver(index);
+    let task = driver.clone();
+    driver.spawn(async move {
+        let outcome = follow::report(&task, ReportKind::Usage, body.into()).await;
+        done.try_send(outcome).unwrap();
+    });
+    sites.settle();
+    outcome.try_recv().unwrap()
+}
+
+fn reports(sites: &Sites, index: usize) -> u64 {
+    let driver = sites.driver(index);
+    let state = driver.state.borrow();
+    state.events.counts(ReportKind::Usage).reports
+}
+
+#[test]
+fn reports_of_a_node_without_an_upstream_go_to_the_writer_that_has_one() {
+    let names = ["up-1", "eu-1", "us-1"];
+    let switch = SWITCH.replace("r-eu-1", "r-us-1");
+    let sites = Sites::new("replica-events", &names);
+    for index in 0..names.len() {
+        sites.bring(index, &document(1, &names, &switch)).unwrap();
+    }
+    let lets_go = |index| follow::lets_go(&sites.driver(index));
+    sites.advance(SECOND * 2);
+    assert_eq!(report(&sites, EU), Outcome::Delivered);
+    assert_eq!([AU, EU, US].map(|index| reports(&sites, index)), [1, 0, 0]);
+    assert!(![AU, EU, US].map(lets_go).contains(&true));
+    sites.advance(SECOND * 20);
+    assert_eq!(follows(&sites, EU).as_deref(), Some("us-1"));
+    for waits in [EU, US] {
+        assert_eq!(report(&sites, waits), Outcome::Later(None), "{waits}");
+    }
+    assert_eq!([AU, EU, US].map(|index| reports(&sites, index)), [1, 0, 0]);
+}
+
+#[test]
+fn where_no_node_delivers_reports_are_let_go() {
+    let sites = Sites::new("replica-isolated", &NAMES);
+    let lets_go = |index| follow::lets_go(&sites.driver(index));
+    assert_eq!([AU, EU, US].map(lets_go), [false; 3], "nobody was heard");
+    sites.stop(US);
+    for index in [AU, EU] {
+        sites.bring(index, &document(1, &NAMES, "")).unwrap();
+    }
+    sites.advance(SECOND * 2);
+    assert_eq!([AU, EU].map(lets_go), [false; 2], "us-1 may have one");
+    sites.restart(US);
+    sites.advance(SECOND * 8);
+    assert_eq!([AU, EU].map(lets_go), [true; 2]);
 }
 
 #[test]
