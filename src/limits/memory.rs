@@ -145,13 +145,14 @@ impl Limits {
 
     /// Change sockets and fetches at once. A slot has two sockets while it goes back to the
     /// primary, and then two fetches as well: one that the backup was asked for, and the probe's.
-    /// One that follows the writer of another region has one of each.
+    /// One that follows the writer of another region has one socket, and before a switch a fetch
+    /// beside the one that its socket calls for.
     fn upstream_connections(&self, load: &MemoryLoad) -> (usize, usize) {
         let fetches = load.slots.min(self.fetches_max);
         let (sockets, fetches) = (load.slots * load.upstreams, fetches * load.upstreams);
         (
             sockets + load.replicas,
-            fetches + load.replicas.min(self.fetches_max),
+            fetches + 2 * load.replicas.min(self.fetches_max),
         )
     }
 
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_holds_a_socket_and_a_fetch() {
+    fn a_replica_holds_a_socket_and_two_fetches() {
         let of = |load: &MemoryLoad, wanted| {
             let holders = LIMITS.memory_holders(load);
             let found = holders.into_iter().find(|(holder, _)| *holder == wanted);
@@ -255,9 +256,10 @@ mod tests {
             replicas: 4,
             ..demo(0)
         };
-        for holder in ["change sockets", "fetches", "events", "authorities"] {
+        for holder in ["change sockets", "events", "authorities"] {
             assert_eq!(of(&region, holder), of(&demo(1), holder), "{holder}");
         }
+        assert_eq!(of(&region, "fetches"), of(&demo(2), "fetches"));
     }
 
     #[test]

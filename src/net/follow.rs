@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use smol::Task;
-use smol::lock::Semaphore;
+use smol::lock::{Semaphore, SemaphoreGuard};
 
 use crate::config::Upstreams;
 use crate::model::{Role, SlotIndex, SlotKey};
@@ -54,6 +54,8 @@ pub struct Follow {
     places: [Semaphore; 2],
     /// The same from writers.
     writers_places: Semaphore,
+    /// What a switch waits for, apart from the others: a writer that hangs delays no other's term.
+    pulls_places: Semaphore,
     problems: RefCell<HashMap<(SlotIndex, Role), Trouble>>,
 }
 
@@ -89,6 +91,7 @@ impl Follow {
             fetches: RefCell::default(),
             places: Role::ALL.map(|_| places()),
             writers_places: places(),
+            pulls_places: places(),
             problems: RefCell::default(),
         })
     }
@@ -133,6 +136,11 @@ impl Follow {
             Some(Own { backup: None, .. }) => &[Role::Primary],
             Some(Own { .. }) => &Role::ALL,
         }
+    }
+
+    /// The right to pull what a switch waits for.
+    pub async fn place_to_pull(&self) -> SemaphoreGuard<'_> {
+        self.pulls_places.acquire().await
     }
 
     /// From now on `slot` follows this node, or nobody. What its session has ordered so far is let

@@ -254,9 +254,10 @@ async fn try_pull(
     subject: SubjectIndex,
     peer: NodeIndex,
 ) -> Result<(), (Loss, String)> {
-    let Some(region) = &driver.region else {
+    let (Some(region), Some(follow)) = (&driver.region, &driver.follow) else {
         return Ok(());
     };
+    let _place = follow.place_to_pull().await;
     let slot = region.slot_of(driver, subject);
     match slot.zip(ask::node(driver, peer)) {
         Some((slot, node)) => fetch_from(driver, slot, &node).await,
