@@ -114,6 +114,10 @@ pub fn disagreements(nodes: &[Heard], fresh: Duration) -> Vec<String> {
         }
         for subject in &status.subjects {
             let name = &subject.subject;
+            if let Phase::Unknown(doubt) = subject.phase {
+                let (node, reason) = (&status.node, doubt.reason().as_str());
+                words.push(format!("{node} refuses writes of {name}: {reason}"));
+            }
             if subject.is_taken_over_unsealed {
                 words.push(format!(
                     "{name}: {} took over in epoch {} without a word of the writer before",
@@ -320,6 +324,7 @@ mod tests {
             "line3/dev: eu-1 and au-1 are primary at once",
             "line3/dev: us-1 holds another 5-7 than others",
             "us-1: its clock is not to be trusted",
+            "us-1 refuses writes of line3/dev: state_conflict",
             "us-1 keeps 2 orphans",
         ] {
             assert!(words.contains(expected), "{expected} in\n{words}");
