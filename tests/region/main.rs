@@ -34,6 +34,7 @@ mod site;
 
 mod admin;
 mod commands;
+mod conflict;
 mod content;
 mod example;
 mod followers;

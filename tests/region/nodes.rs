@@ -11,6 +11,7 @@ use crate::site::site;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long things take in these tests. A write that was begun before the drain has to end in it:
@@ -51,10 +52,30 @@ impl Node {
         Node { name, site, relay }
     }
 
+    /// Stops it like an operator, and starts it again at the same place.
+    pub fn restart(self) -> Node {
+        let Node { name, site, relay } = self;
+        assert!(relay.stop().success());
+        let relay = Relay::start(&site);
+        Node { name, site, relay }
+    }
+
     /// Runs a command that talks to this node.
     pub fn command(&self, words: &[&str]) -> Output {
         let socket = format!("unix:{}", self.site.scratch.path("admin.sock").display());
         staffetta(&[words, &["--admin", &socket]].concat())
+    }
+
+    /// Waits until `region show` finds that all nodes agree: they hear of each other each `poll`.
+    pub fn wait_until_all_agree(&self) {
+        let started = Instant::now();
+        loop {
+            let shown = said(&self.command(&["region", "show"]));
+            if shown.contains("All nodes agree.") {
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "{}: {shown}", self.name);
+        }
     }
 
     pub fn admin(&self) -> Admin {
@@ -130,16 +151,18 @@ pub fn said(output: &Output) -> String {
 
 /// The record of some nodes as it grows: the last document lies in a file.
 pub struct Records {
-    scratch: Scratch,
+    scratch: Rc<Scratch>,
+    /// Whose records these are, where two people make them.
+    author: usize,
     version: usize,
 }
 
 impl Records {
     /// The first record: everything is `primary`'s.
     pub fn new<'n>(nodes: impl IntoIterator<Item = &'n Node>, primary: &str) -> Records {
-        let scratch = Scratch::new("records");
         let records = Records {
-            scratch,
+            scratch: Rc::new(Scratch::new("records")),
+            author: 0,
             version: 1,
         };
         let sites = nodes.into_iter().zip(REGIONS).map(|(node, region)| {
@@ -158,13 +181,25 @@ impl Records {
     }
 
     fn file(&self, kind: &str) -> String {
-        let path: PathBuf = self.scratch.path(&format!("{kind}-{}.json", self.version));
+        let name = format!("{kind}-{}-{}.json", self.version, self.author);
+        let path: PathBuf = self.scratch.path(&name);
         path.display().to_string()
     }
 
     /// The last document.
     pub fn document(&self) -> String {
         self.file("document")
+    }
+
+    /// Somebody else goes on from the last record.
+    pub fn fork(&self) -> Records {
+        let records = Records {
+            scratch: self.scratch.clone(),
+            author: self.author + 1,
+            version: self.version,
+        };
+        std::fs::copy(self.document(), records.document()).expect("the last document");
+        records
     }
 
     /// One switch more: everything to `to` at `at`.
