@@ -36,8 +36,8 @@ pub struct Injection {
 }
 
 impl Injection {
-    /// Does `what` to `calls` about `path`; none where there is no `strace`, or where it may not watch
-    /// another process.
+    /// Does `what` to `calls` about `path`; none where there is no `strace`, or where it may not
+    /// watch another process.
     pub fn put(relay: &Relay, calls: &str, path: &Path, what: &str) -> Option<Injection> {
         let id = relay.child.id().to_string();
         let mut words = with_the_thread();

@@ -1,8 +1,8 @@
 //! A document from an upstream, from the request to the slot.
 //!
 //! Owns the order: fetch, see where it came through, read it as strictly as a seed, offer it. Large
-//! documents are read on the lane for work, small ones right here: neither waits for the disk, which
-//! may hang, and must not keep a change from clients.
+//! documents are read on the lane for work, small ones right here: neither waits for the disk,
+//! which may hang, and must not keep a change from clients.
 //!
 //! Never holds more documents at once than `fetches_max` of each upstream: a change that concerns
 //! all slots is announced to all of them at once. Never offers anything of a fetch that was given
