@@ -67,6 +67,10 @@ pub struct Region {
     /// Rung whenever `serial` has risen.
     news: Bell,
     told_serial: Cell<u64>,
+    /// Something was told, and what follows from it was not taken out yet.
+    is_told: Cell<bool>,
+    /// When something is due though nothing is told.
+    due: Cell<Option<Instant>>,
 }
 
 impl Region {
@@ -104,6 +108,8 @@ impl Region {
             routed: routed::Routed::default(),
             news: Bell::default(),
             told_serial: Cell::new(0),
+            is_told: Cell::new(true),
+            due: Cell::new(None),
         })
     }
 
@@ -190,16 +196,23 @@ pub fn tell<T>(driver: &Driver, what: impl FnOnce(&mut Routing, Now) -> T) -> Op
     let region = driver.region.as_ref()?;
     let now = now(driver);
     let told = what(&mut region.routing.borrow_mut(), now);
+    region.is_told.set(true);
     driver.wake();
     Some(told)
 }
 
-/// Carries out what is ordered. Bounded by the numbers of subjects, requests and peers.
+/// Carries out what is ordered, if anything was told or is due: a relay turns for every client.
+///
+/// Bounded by the numbers of subjects, requests and peers.
 pub fn drain(driver: &Rc<Driver>) {
     let Some(region) = &driver.region else { return };
-    write::forget_gone(region);
+    write::forget_gone(driver, region);
     routed::forget_over(driver, region);
     record::look(driver, region);
+    let is_due = |due| due <= driver.clock.now();
+    if !region.is_told.take() && !region.due.get().is_some_and(is_due) {
+        return;
+    }
     loop {
         let now = now(driver);
         let order = region.routing.borrow_mut().poll_output(now);
@@ -215,6 +228,17 @@ pub fn drain(driver: &Rc<Driver>) {
     }
     // A term that begins while its seal is awaited is no news to peers.
     replica::retarget(driver);
+    region.due.set(due(driver, region));
+}
+
+/// For what is due, and often enough that a clock that was set is seen.
+fn due(driver: &Driver, region: &Region) -> Option<Instant> {
+    let routing = region.routing.borrow();
+    let now = now(driver);
+    let look = now.instant + driver.limits.region.look_interval;
+    let look = routing.record().map(|_| look);
+    let due = routing.poll_timeout(now).map(|(at, _)| at);
+    look.into_iter().chain(due).min()
 }
 
 fn obey(driver: &Rc<Driver>, region: &Region, order: Order) {
@@ -242,15 +266,9 @@ fn obey(driver: &Rc<Driver>, region: &Region, order: Order) {
     }
 }
 
-/// When `drain` is to be called though nothing happened: for what is due, and often enough that a
-/// clock that was set is seen.
+/// When `drain` is to be called though nothing happened. Bounded by O(1).
 pub fn poll_timeout(driver: &Driver) -> Option<Instant> {
     let region = driver.region.as_ref()?;
-    let routing = region.routing.borrow();
-    let now = now(driver);
-    let look = now.instant + driver.limits.region.look_interval;
-    let look = routing.record().map(|_| look);
-    let due = routing.poll_timeout(now).map(|(at, _)| at);
     let file = region.record.look_at(driver);
-    [look, due, file].into_iter().flatten().min()
+    region.due.get().into_iter().chain(file).min()
 }

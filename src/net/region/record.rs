@@ -288,6 +288,8 @@ pub async fn read_file(driver: &Rc<Driver>) -> Option<String> {
 pub async fn reload(driver: &Rc<Driver>) -> Option<String> {
     let region = driver.region.as_ref()?;
     region.record.watch.borrow_mut().forget();
+    // Peers are asked with the key that was read again.
+    tell(driver, |_, _| ());
     read_file(driver).await
 }
 

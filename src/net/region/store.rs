@@ -128,7 +128,8 @@ pub async fn open(driver: &Rc<Driver>) {
             Kept::default()
         }
     };
-    *region.routing.borrow_mut() = routing(driver, region, &kept);
+    let routing = routing(driver, region, &kept);
+    tell(driver, |before, _| *before = routing);
     *region.store.kept.borrow_mut() = kept;
     orphans::count(driver, region).await;
 }

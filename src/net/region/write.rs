@@ -184,10 +184,10 @@ pub fn pass(driver: &Driver, id: RequestId, answer: Answer) {
 }
 
 /// Forgets the writes whose clients are gone.
-pub(super) fn forget_gone(region: &Region) {
+pub(super) fn forget_gone(driver: &Driver, region: &Region) {
     for id in region.writes.gone.take() {
         region.writes.parked.borrow_mut().remove(&id);
-        region.routing.borrow_mut().cancel(id);
+        tell(driver, |routing, _| routing.cancel(id));
     }
 }
 
