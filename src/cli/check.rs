@@ -7,12 +7,13 @@
 //!
 //! Never connects to anybody: whether an upstream answers, `run` finds out.
 //!
-//! Read next: `keys`, `certificate`, `upstream`, `machine`, `seed`, one file for each thing that is
-//! looked at.
+//! Read next: `keys`, `certificate`, `upstream`, `region`, `machine`, `seed`, one file for each
+//! thing that is looked at.
 
 mod certificate;
 mod keys;
 mod machine;
+mod region;
 mod seed;
 #[cfg(test)]
 mod tests;
@@ -182,6 +183,7 @@ fn check(file: &Path, seed: Option<&Path>, environment: &Environment, now: Wall)
     keys::check(&config, &limits, &mut report);
     certificate::check(&config, now, &mut report);
     upstream::check(&config, &limits, &mut report);
+    region::check(&config, &limits, &mut report);
     let documents = seed::check(&config, seed, &limits, &mut report);
     machine::check(&config, &documents, &limits, now, &mut report);
     report

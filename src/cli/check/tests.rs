@@ -297,3 +297,38 @@ fn the_sample_with_upstreams_has_no_errors() {
         report.sound
     );
 }
+
+/// A record of two nodes, one of which is reached without TLS.
+const RECORD: &str = r#"{ "schema": "staffetta.region/1", "cluster": "plant", "version": 7,
+    "issued_at": "2026-06-30T09:00:00Z",
+    "timing": { "max_skew_ms": 200, "guard_ms": 200, "grace_ms": 300, "drain_ms": 100,
+                "hold_ms": 2000, "poll_ms": 200 },
+    "regions": {
+        "au": { "writer": "au-1", "nodes": { "au-1": "http://10.0.0.1:7070" } },
+        "eu": { "writer": "eu-1", "nodes": { "eu-1": "https://10.0.0.2:7070" } } },
+    "slots": [ { "match": {}, "primary": "au", "epoch": 5, "switches": [] } ] }"#;
+
+#[test]
+fn what_a_region_takes_is_looked_at_as_the_relay_does() {
+    let site = Site::new("region");
+    let slots = r#""environment": "dev" } ],"#;
+    let region = r#""region": { "node": "us-1", "record": "region.json", "trust": "none",
+        "peer_key_file": "peer.key" },"#;
+    let operators = r#""environment": "dev", "source": "operator" } ], "state_dir": "s","#;
+    site.edit(slots, &format!("{operators} {region}"));
+    site.write("peer.key", "short\n");
+    site.write("region.json", RECORD);
+    let lines = site.check(NOW);
+    let is_said = |start: &str| lines.iter().any(|line| line.starts_with(start));
+    let is_short = is_said("Error $.region.peer_key_file: at least 32");
+    assert!(is_short, "{lines:?}");
+    let is_bare = is_said("Error $.region.record: ");
+    assert!(is_bare, "a document is no record: {lines:?}");
+    site.write("peer.key", "0123456789abcdef0123456789abcdef\n");
+    let record = crate::wire::region::pack(RECORD.as_bytes(), None);
+    site.write("region.json", &record);
+    let lines = site.check(NOW).join("\n");
+    assert!(!lines.contains("Error"), "{lines}");
+    assert!(lines.contains("no node us-1"), "{lines}");
+    assert!(lines.contains("along the way: au-1"), "{lines}");
+}
