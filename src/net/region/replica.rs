@@ -359,6 +359,8 @@ async fn offer(
     let verdict = tell(driver, |routing, _| routing.follow(subject, &there));
     match verdict {
         Some(Verdict::Adopt { is_fork }) => {
+            // What nobody ever pushed lies in the seed.
+            let is_fork = is_fork && was_pushed(driver, slot);
             let (done, taken) = smol::channel::bounded(1);
             let task = driver.clone();
             driver.spawn(async move {
@@ -383,6 +385,12 @@ async fn offer(
             format!("revision {} could not be taken now", there.revision),
         )),
     }
+}
+
+fn was_pushed(driver: &Driver, slot: SlotIndex) -> bool {
+    let state = driver.state.borrow();
+    let slot = state.slots.of(slot);
+    slot.is_some_and(|slot| slot.pushed_at().is_some())
 }
 
 /// What the writer has is what is served: it is confirmed.

@@ -5,8 +5,12 @@
 //! nodes were primary at one time, because records differed or a switch was made without a seal.
 //! Then it goes to the orphans, for people to look at.
 //!
+//! Before the first term each node had content of its own, whose revisions say nothing to each
+//! other: there the primary's wins, be it the lesser.
+//!
 //! Never deletes anything, and never merges: a slot's content is one document.
 
+use crate::model::Revision;
 use crate::model::region::{Epoch, Head};
 
 /// What to do with a head that a peer has.
@@ -24,6 +28,13 @@ pub enum Follow {
 /// node was primary. Bounded by O(1).
 pub fn judge(here: &Head, there: &Head, entered: Option<Epoch>) -> Follow {
     let (own, other) = (here.revision, there.revision);
+    let is_of_no_term = |revision: Revision| revision.epoch == 0 && revision.seq > 0;
+    if is_of_no_term(own) && is_of_no_term(other) {
+        return match here.digest == there.digest {
+            true => Follow::Keep,
+            false => Follow::Adopt { is_fork: true },
+        };
+    }
     if own == other {
         return match here.digest == there.digest {
             true => Follow::Keep,
@@ -48,7 +59,7 @@ pub fn judge(here: &Head, there: &Head, entered: Option<Epoch>) -> Follow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Digest, Revision};
+    use crate::model::Digest;
 
     fn head(revision: &str, parent: &str, content: u8) -> Head {
         Head {
@@ -76,6 +87,21 @@ mod tests {
         assert_eq!(judge(&here, &head("6-1", "5-7", 2), None), fork);
         assert_eq!(judge(&here, &head("9-1", "8-2", 2), Some(Epoch(5))), fork);
         assert_eq!(judge(&here, &head("6-1", "4-9", 2), None), fork);
+    }
+
+    #[test]
+    fn before_the_first_term_the_primary_is_right() {
+        let fork = Follow::Adopt { is_fork: true };
+        let here = head("0-3", "0-0", 1);
+        for there in ["0-1", "0-3", "0-7"] {
+            assert_eq!(judge(&here, &head(there, "0-0", 2), None), fork, "{there}");
+            assert_eq!(judge(&here, &head(there, "0-0", 1), None), Follow::Keep);
+        }
+        let (empty, first) = (Head::default(), head("0-1", "0-0", 1));
+        let adopt = Follow::Adopt { is_fork: false };
+        assert_eq!(judge(&empty, &first, None), adopt);
+        assert_eq!(judge(&first, &empty, None), Follow::Keep);
+        assert_eq!(judge(&here, &head("5-1", "0-3", 2), None), adopt);
     }
 
     #[test]

@@ -2,18 +2,19 @@
 
 use std::io::Error;
 use std::path::Path;
+use std::rc::Rc;
 
 use futures_lite::future::poll_once;
 
 use crate::model::region::{Head, Phase, SubjectStatus};
 use crate::model::report::ReportKind;
-use crate::model::{Revision, SlotIndex, SlotKey};
+use crate::model::{Revision, SlotIndex, SlotKey, Source};
 use crate::net::connection::Door;
 use crate::net::disk::{DiskError, Step};
 use crate::net::follow;
 use crate::net::pipe::End;
-use crate::net::region::now;
 use crate::net::region::rig::{PEER_KEY, Sites, document};
+use crate::net::region::{now, store};
 use crate::state::region::SubjectIndex;
 use crate::state::spool::Outcome;
 use crate::time::Duration;
@@ -238,6 +239,30 @@ fn a_replica_that_starts_again_has_what_it_had_and_catches_up() {
     sites.heal();
     sites.advance(OUTAGE);
     assert!(all_serve(&sites, "two"));
+}
+
+#[test]
+fn sites_that_had_seeds_of_their_own_come_to_the_primarys_and_keep_no_orphans() {
+    let sites = Sites::new("replica-seeds", &NAMES);
+    for index in 0..NAMES.len() {
+        let driver = sites.driver(index);
+        let text = content(NAMES[index]);
+        let seed = Seed::parse(text.as_bytes(), &driver.limits).unwrap();
+        let snapshot = seed.snapshot(&SlotKey::parse("c/e").unwrap(), &driver.limits);
+        driver.publish(SLOT, Rc::new(snapshot.unwrap()), Source::Seed);
+        store::handle_seed(&driver, SLOT);
+        assert_eq!(served(&sites, index).as_deref(), Some(NAMES[index]));
+    }
+    for index in 0..NAMES.len() {
+        sites.bring(index, &document(1, &NAMES, "")).unwrap();
+    }
+    sites.advance(SECOND * 2);
+    assert!(all_serve(&sites, "au-1"));
+    assert_eq!(heads(&sites), ["0-1 0-0"; 3]);
+    let orphans: Vec<u64> = (0..3).map(|index| stands(&sites, index).orphans).collect();
+    assert_eq!(orphans, [0; 3]);
+    assert_eq!(push(&sites, EU, "one"), "200");
+    assert_eq!(heads(&sites), ["5-1 0-1"; 3]);
 }
 
 #[test]
