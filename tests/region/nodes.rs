@@ -6,7 +6,7 @@
 use crate::admin::Admin;
 use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
-use crate::harness::site::{PROGRAM, Scratch, Site};
+use crate::harness::site::{PROGRAM, Scratch, Site, certificates};
 use crate::site::site;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -44,7 +44,10 @@ impl Node {
     /// The node of a region at a site that keeps its state and has a slot of the operator.
     pub fn of(region: &str, mut site: Site) -> Node {
         let name = format!("{region}-1");
-        let part = json!({ "node": name, "trust": "none", "peer_key": PEER_KEY });
+        let mut part = json!({ "node": name, "trust": "none", "peer_key": PEER_KEY });
+        if has_tls(&site) {
+            part["ca_file"] = json!(certificates().join("ca.crt"));
+        }
         site.config["region"] = part;
         let relay = Relay::start(&site);
         // Where it is found again after a restart.
@@ -125,6 +128,11 @@ impl Node {
     }
 }
 
+/// Whether peers reach a site by TLS.
+fn has_tls(site: &Site) -> bool {
+    site.config.get("tls").is_some()
+}
+
 /// Three nodes that have no record yet.
 pub fn three() -> [Node; 3] {
     REGIONS.map(Node::start)
@@ -167,7 +175,8 @@ impl Records {
         };
         let sites = nodes.into_iter().zip(REGIONS).map(|(node, region)| {
             let (name, address) = (&node.name, node.relay.address);
-            format!("{region}={name}@http://{address}")
+            let scheme = if has_tls(&node.site) { "https" } else { "http" };
+            format!("{region}={name}@{scheme}://{address}")
         });
         let sites: Vec<String> = sites.collect();
         let out = records.document();

@@ -89,8 +89,15 @@ fn ask(address: std::net::SocketAddr, method: &str, body: &str) -> (u16, String)
     (status.unwrap_or_default(), body.to_owned())
 }
 
+/// An order, and what was answered.
+struct Sent {
+    order: String,
+    status: u16,
+    body: String,
+}
+
 /// Orders from one site, as fast as `RATE`, until it is told to stop.
-fn orders(plant: &Plant) -> (Sender<()>, JoinHandle<Vec<(String, u16, String)>>) {
+fn orders(plant: &Plant) -> (Sender<()>, JoinHandle<Vec<Sent>>) {
     let (stop, stopped): (Sender<()>, Receiver<()>) = channel();
     let (address, name) = (plant.node.relay.address, plant.node.name.clone());
     let thread = thread::spawn(move || {
@@ -104,7 +111,11 @@ fn orders(plant: &Plant) -> (Sender<()>, JoinHandle<Vec<(String, u16, String)>>)
             due += Duration::from_secs(1) / RATE;
             let order = format!("{name} {}", sent.len());
             let (status, body) = ask(address, "POST", &order);
-            sent.push((order, status, body));
+            sent.push(Sent {
+                order,
+                status,
+                body,
+            });
         }
     });
     (stop, thread)
@@ -153,14 +164,19 @@ fn orders_go_to_the_primary_and_questions_stay() {
 
 /// Every order that was answered 200 was taken once, by the server that answered; and the servers
 /// took turns.
-fn once_each(plants: &[Plant; 3], sent: &[(String, u16, String)]) {
+fn once_each(plants: &[Plant; 3], sent: &[Sent]) {
     let mut places: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (plant, region) in plants.iter().zip(REGIONS) {
         for (_, order) in plant.orders() {
             places.entry(order).or_default().push(region);
         }
     }
-    for (order, status, body) in sent {
+    for Sent {
+        order,
+        status,
+        body,
+    } in sent
+    {
         let taken = places.get(order).map(Vec::as_slice).unwrap_or_default();
         match status {
             200 => assert_eq!(taken, [body.as_str()], "{order}"),
