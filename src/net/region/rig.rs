@@ -190,7 +190,7 @@ impl Sites {
                 return Ok(near);
             }
             let is_its = |name: &&str| host.ends_with(&url_host(name));
-            let found = names.iter().position(|name| is_its(name));
+            let found = names.iter().position(is_its);
             let to = found.ok_or(io::ErrorKind::NotFound)?;
             let sites = sites.borrow();
             let site = sites.get(to).filter(|site| site.is_running);

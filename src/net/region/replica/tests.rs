@@ -244,14 +244,14 @@ fn a_replica_that_starts_again_has_what_it_had_and_catches_up() {
 #[test]
 fn sites_that_had_seeds_of_their_own_come_to_the_primarys_and_keep_no_orphans() {
     let sites = Sites::new("replica-seeds", &NAMES);
-    for index in 0..NAMES.len() {
+    for (index, name) in NAMES.into_iter().enumerate() {
         let driver = sites.driver(index);
-        let text = content(NAMES[index]);
+        let text = content(name);
         let seed = Seed::parse(text.as_bytes(), &driver.limits).unwrap();
         let snapshot = seed.snapshot(&SlotKey::parse("c/e").unwrap(), &driver.limits);
         driver.publish(SLOT, Rc::new(snapshot.unwrap()), Source::Seed);
         store::handle_seed(&driver, SLOT);
-        assert_eq!(served(&sites, index).as_deref(), Some(NAMES[index]));
+        assert_eq!(served(&sites, index).as_deref(), Some(name));
     }
     for index in 0..NAMES.len() {
         sites.bring(index, &document(1, &NAMES, "")).unwrap();
