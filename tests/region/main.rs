@@ -42,4 +42,5 @@ mod loss;
 mod nodes;
 mod routed;
 mod switches;
+mod trust;
 mod writers;

@@ -41,13 +41,17 @@ impl Node {
         Node::of(region, site)
     }
 
-    /// The node of a region at a site that keeps its state and has a slot of the operator.
+    /// The node of a region at a site that keeps its state and has a slot of the operator; what the
+    /// site says of regions stays.
     pub fn of(region: &str, mut site: Site) -> Node {
         let name = format!("{region}-1");
         let mut part = json!({ "node": name, "trust": "none", "peer_key": PEER_KEY });
         if has_tls(&site) {
             part["ca_file"] = json!(certificates().join("ca.crt"));
         }
+        let more = site.config["region"].as_object().cloned();
+        let part_of = part.as_object_mut().expect("an object");
+        part_of.extend(more.unwrap_or_default());
         site.config["region"] = part;
         let relay = Relay::start(&site);
         // Where it is found again after a restart.
