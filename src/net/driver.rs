@@ -290,6 +290,10 @@ impl Driver {
         if let Some(follow) = &self.follow {
             follow.close();
         }
+        if let Some(region) = &self.region {
+            // Peers that wait for news wait for a whole life no more.
+            region.news().ring();
+        }
         self.proxy.pool.clear();
         self.state.borrow_mut().drain(self.clock.now());
         self.notify.stopping(self);
