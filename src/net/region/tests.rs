@@ -1,5 +1,6 @@
 //! Relays that speak to each other: real bytes, the real tasks, no sockets.
 
+mod empty;
 mod forward;
 mod memory;
 mod peers;

@@ -85,10 +85,13 @@ impl Part {
     }
 
     /// What this node has to offer: a term that was entered without a seal makes what the store
-    /// holds a revision of its own, so that all others come to hold the same.
+    /// holds a revision of its own, so that all others come to hold the same. Of nothing there is
+    /// no revision: nobody could come to hold it.
     pub fn head(&self) -> Head {
-        match self.mark.entered {
-            Some(epoch) if self.mark.is_unsealed && self.stored.revision.epoch < epoch.0 => Head {
+        let is_older = |epoch: &Epoch| self.stored.revision.epoch < epoch.0;
+        let is_empty = self.stored.revision == Revision::default();
+        match self.mark.entered.filter(is_older) {
+            Some(epoch) if self.mark.is_unsealed && !is_empty => Head {
                 revision: Revision {
                     epoch: epoch.0,
                     seq: 0,

@@ -407,9 +407,43 @@ fn without_a_seal_it_begins_after_guard_and_grace_and_says_so() {
     assert_eq!(phase(&mut node, AT + 4_000), Phase::Active);
     let status = &node.status(now(AT + 4_000)).subjects[0];
     assert!(status.is_taken_over_unsealed);
-    assert_eq!(status.head.revision, Revision::parse("6-0").unwrap());
     let is_alarm = |note: &Note| matches!(note, Note::TakenOver { subject: SLOT, .. });
     assert!(std::iter::from_fn(|| node.poll_note()).any(|note| is_alarm(&note)));
+}
+
+#[test]
+fn what_is_taken_over_without_a_seal_is_a_revision_unless_it_is_nothing() {
+    for (stored, expected) in [("0-0", "0-0"), ("0-1", "6-0"), ("5-3", "6-0")] {
+        let mut node = node("eu-1", planned());
+        let head = Head {
+            revision: Revision::parse(stored).unwrap(),
+            ..Head::default()
+        };
+        node.handle_head(SLOT, Some(head), false, now(4_000));
+        assert_eq!(phase(&mut node, AT + 4_000), Phase::Active);
+        let head = node.head(SLOT).unwrap();
+        assert_eq!(
+            head.revision,
+            Revision::parse(expected).unwrap(),
+            "{stored}"
+        );
+    }
+}
+
+#[test]
+fn a_slot_that_was_taken_over_empty_takes_its_first_push() {
+    let mut node = node("eu-1", planned());
+    assert_eq!(phase(&mut node, AT + 4_000), Phase::Active);
+    let write = Write {
+        precondition: Precondition::NoContent,
+        ..push(1)
+    };
+    let (_, orders) = pushed(&mut node, write, AT + 5_000);
+    let [Order::Apply { head, .. }] = orders.as_slice() else {
+        panic!("{orders:?}");
+    };
+    assert_eq!(head.revision, Revision::parse("6-1").unwrap());
+    assert_eq!(head.parent, Revision::default());
 }
 
 #[test]
