@@ -161,7 +161,7 @@ async fn try_offer(
         return Err(Refusal::NotKept(problem));
     }
     let Sound { record, signer } = sound(driver, &bytes).map_err(Refusal::Unsound)?;
-    // Nothing is given a word on between what is judged here and what follows from it.
+    // No word is stored between what is judged here and what follows from it.
     let _turn = region.store.turn().await;
     let verdict = tell(driver, |routing, now| routing.judge(&record, now));
     match verdict {
@@ -173,6 +173,8 @@ async fn try_offer(
         let kept = store::keep_record(driver, region, bytes.clone()).await;
         kept.map_err(Refusal::NotKept)?;
     }
+    // Words were ordered while the record was being stored, by the one before it.
+    store::take_back_marks(driver, region);
     *region.record.envelope.borrow_mut() = Some(bytes);
     tell(driver, |routing, now| {
         routing.adopt(Rc::new(record), signer, now);

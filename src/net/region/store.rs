@@ -282,6 +282,17 @@ async fn keep_marks(driver: &Rc<Driver>) {
     }
 }
 
+/// Takes back the words that were ordered and lie on no disk yet, because another record is about
+/// to count: what still holds under that one is ordered again. Whoever calls has the turn.
+pub(super) fn take_back_marks(driver: &Driver, region: &Region) {
+    let ordered = region.store.pending.take();
+    tell(driver, |routing, now| {
+        for index in ordered.into_keys() {
+            routing.handle_mark(index, false, now);
+        }
+    });
+}
+
 /// Stores a record. Whoever calls has the turn.
 ///
 /// # Errors

@@ -171,3 +171,32 @@ fn a_record_that_cannot_be_kept_does_not_count() {
     driver.keep.borrow_mut().write = write;
     assert_done(&push(&sites, AU, "", "a"), "5-1");
 }
+
+/// Somewhere between the first byte of the newer record and its last, a word falls due.
+#[test]
+fn no_word_of_the_old_record_is_stored_under_the_new_one() {
+    let switch = |epoch: u64, at: &str| {
+        format!(r#"{{ "at": "2027-01-15T08:00:{at}Z", "to": "r-eu-1", "epoch": {epoch} }}"#)
+    };
+    let mut adopted = 0;
+    for steps in 0..24 {
+        let sites = settled_by("region-overtaken", &switch(6, "03"));
+        sites.cut(AU, EU);
+        // The switch is due 10 ms from now.
+        sites.advance(Duration::from_millis(1_990));
+        let body = document(2, &NAMES, &switch(7, "30"));
+        let body = crate::wire::region::pack(body.as_bytes(), None);
+        let mut client = sites.connect(EU, Door::AdminLocal);
+        sites.send_only(&mut client, &put_state(&body));
+        let took = (0..steps).take_while(|_| sites.step(EU)).count();
+        sites.advance(Duration::from_millis(50));
+        sites.advance(SECOND);
+        let status = status(&sites, EU);
+        if status.contains(r#""version":2"#) {
+            adopted += 1;
+            let what = format!("step {took}: {status}");
+            assert!(!status.contains(r#""phase":"unknown""#), "{what}");
+        }
+    }
+    assert!(adopted > 0);
+}
