@@ -168,10 +168,14 @@ impl Loaded {
     }
 
     /// Takes from the running relay what takes effect at the next start; what keys may use is
-    /// worked out anew.
-    pub fn keep_running(&mut self, running: &Config) {
-        let slots = &running.slots;
-        self.config.keep_running(running);
+    /// worked out anew. A part in region routing begins and ends with a start, so that a relay is
+    /// never left with one and without the keys to it.
+    pub fn keep_running(&mut self, running: &Loaded) {
+        let slots = &running.config.slots;
+        self.config.keep_running(&running.config);
+        if self.region.is_some() != running.region.is_some() {
+            self.region.clone_from(&running.region);
+        }
         for key in &mut self.keys {
             let configured = self
                 .config

@@ -126,7 +126,7 @@ fn apply(driver: &Rc<Driver>, mut loaded: Loaded) -> Vec<String> {
         lines.push(format!("{key} changed: takes effect at the next start"));
     }
     let now = driver.clock.now();
-    loaded.keep_running(&old.config);
+    loaded.keep_running(&old);
     let mut state = driver.state.borrow_mut();
     let gone = state
         .access

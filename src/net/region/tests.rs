@@ -6,6 +6,7 @@ mod memory;
 mod peers;
 mod receive;
 mod record;
+mod reload;
 mod restart;
 mod routed;
 
