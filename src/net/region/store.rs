@@ -6,10 +6,10 @@
 //! stored at one time are one write, since a switch may concern all slots at once.
 //!
 //! Policy: without its memory a node is primary for nothing. A folder that cannot be used, a file
-//! that cannot be read or is another node's, a slot whose content is lost in a term that this node
-//! has not sealed: then no record counts, which is said in log and status, until a restart finds it
-//! mended. A word that is on the disk and was said not to be is harmless: it is tried again, and a
-//! restart in between goes by it.
+//! that cannot be read or is another node's, a slot that holds less than the term began with that
+//! this node has not sealed: then no record counts, which is said in log and status, until a
+//! restart finds it mended. A word that is on the disk and was said not to be is harmless: it is
+//! tried again, and a restart in between goes by it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use smol::lock::{Semaphore, SemaphoreGuard};
 
 use crate::limits::Limits;
 use crate::model::region::{Head, Mark, Subject};
-use crate::model::{Id, SlotIndex, SlotKey, Snapshot, Source};
+use crate::model::{Id, Revision, SlotIndex, SlotKey, Snapshot, Source};
 use crate::net::disk;
 use crate::net::driver::Driver;
 use crate::net::keep::{self, NotKept};
@@ -176,25 +176,39 @@ fn unread_content(driver: &Driver, region: &Region) -> Option<String> {
     Some(format!("the file of slot {key} cannot be read"))
 }
 
-/// A slot whose content could not be read although this node may still write it: what is lost may
-/// be nowhere else, and its revisions would be given out twice.
+/// A slot whose content is lost although this node may still write it: it may be nowhere else, and
+/// its revisions would be given out twice. A slot that had nothing when the term began is known to
+/// have lost something only by a file that is there.
 fn lost_content(driver: &Driver, kept: &Kept) -> Option<String> {
     let keep = driver.keep.borrow();
     let lost = kept.words.iter().find_map(|(subject, mark)| {
         let Subject::Slot(slot) = subject else {
             return None;
         };
+        let epoch = mark.open_term()?;
         let name = slot_file::file_name(slot);
         let is_bad = |bad: &&String| bad.strip_suffix(".bad").unwrap_or(bad) == name;
-        let bad = keep.bad_files.iter().find(is_bad)?;
-        Some((slot, mark.open_term()?, bad))
+        let problem = match keep.bad_files.iter().find(is_bad) {
+            Some(bad) => format!("{bad} cannot be used"),
+            None if is_behind(&head(driver, subject), mark) => format!("{name} is not there"),
+            None => return None,
+        };
+        Some((slot, epoch, problem))
     });
-    let (slot, epoch, bad) = lost?;
+    let (slot, epoch, problem) = lost?;
     Some(format!(
-        "{bad} cannot be used, and this node is primary for {slot} in term {epoch}: put a copy of \
-         it back, or {} aside when another node is primary",
+        "{problem}, and this node is primary for {slot} in term {epoch}: put a copy of it back, or \
+         {} aside when another node is primary",
         file::FILE_NAME
     ))
+}
+
+/// Whether a slot holds less than its term began with.
+fn is_behind(held: &Head, mark: &Mark) -> bool {
+    let (held, begun) = (held.revision, mark.parent);
+    // What was taken over without a seal is held under the revision that it had before.
+    let is_same_content = begun.seq == 0 && held > Revision::default();
+    held < begun && !is_same_content
 }
 
 fn routing(driver: &Driver, region: &Region, kept: &Kept) -> Routing {

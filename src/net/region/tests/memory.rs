@@ -58,6 +58,22 @@ fn a_slot_whose_content_is_lost_in_an_open_term_is_not_written_on() {
     assert!(lines.contains("term 5"), "{lines}");
 }
 
+#[test]
+fn a_slot_whose_file_is_gone_in_an_open_term_is_not_written_on() {
+    let sites = settled_by("region-gone-slot", &switch_to_eu());
+    assert_done(&push(&sites, AU, "", "a"), "5-1");
+    sites.advance(SECOND * 10);
+    assert!(status(&sites, EU).contains(r#""phase":"active""#));
+    sites.stop(EU);
+    std::fs::remove_file(live(&sites, EU, "c@e.slot")).unwrap();
+    sites.restart(EU);
+    sites.advance(SECOND);
+    assert_refused(&push(&sites, EU, "", "b"), 503, "no_record");
+    let lines = sites.lines(EU);
+    assert!(lines.contains("c@e.slot is not there"), "{lines}");
+    assert!(lines.contains("term 6"), "{lines}");
+}
+
 /// After every single step that the relay takes, the power goes.
 #[test]
 fn a_crash_at_any_step_leaves_the_write_or_the_one_before_it() {
