@@ -165,7 +165,12 @@ async fn try_offer(
     let _turn = region.store.turn().await;
     let verdict = tell(driver, |routing, now| routing.judge(&record, now));
     match verdict {
-        Some(Verdict::Refuse(objection)) => return Err(Refusal::Objection(objection)),
+        Some(Verdict::Refuse(objection)) => {
+            if matches!(objection, Objection::Conflict { .. }) {
+                store::keep_conflict(driver, region).await;
+            }
+            return Err(Refusal::Objection(objection));
+        }
         Some(Verdict::Same) | None => return Ok(Outcome::Same),
         Some(Verdict::Adopt) => {}
     }
@@ -229,7 +234,10 @@ pub async fn open(driver: &Rc<Driver>) {
     let Some(region) = &driver.region else { return };
     if let Some(kept) = region.store.record() {
         // What is wrong with it is in log and status.
-        let _ = offer(driver, kept.to_vec(), Origin::Kept).await;
+        let offered = offer(driver, kept.to_vec(), Origin::Kept).await;
+        if offered == Ok(Outcome::Adopted) && region.store.is_conflicted() {
+            tell(driver, |routing, now| routing.handle_conflict(now));
+        }
     }
     read_file(driver).await;
 }

@@ -52,6 +52,7 @@ pub struct Store {
 struct Kept {
     trusted_at: WallMs,
     record: Option<Rc<[u8]>>,
+    is_conflicted: bool,
     words: BTreeMap<Subject, Mark>,
 }
 
@@ -60,6 +61,7 @@ impl From<file::Kept> for Kept {
         Kept {
             trusted_at: found.trusted_at,
             record: found.record.map(|record| record.into_bytes().into()),
+            is_conflicted: found.is_conflicted,
             words: found.words.into_iter().collect(),
         }
     }
@@ -92,6 +94,11 @@ impl Store {
     /// The envelope of the record that lies there.
     pub(super) fn record(&self) -> Option<Rc<[u8]>> {
         self.kept.borrow().record.clone()
+    }
+
+    /// Another record of its version was seen.
+    pub(super) fn is_conflicted(&self) -> bool {
+        self.kept.borrow().is_conflicted
     }
 }
 
@@ -318,9 +325,24 @@ pub(super) async fn keep_record(
 ) -> Result<(), String> {
     let next = Kept {
         record: Some(record),
+        is_conflicted: false,
         ..region.store.kept.borrow().clone()
     };
     write(driver, region, next).await
+}
+
+/// Stores that another record of this one's version was seen. Whoever calls has the turn. If the
+/// disk does not take it, it is known until a restart.
+pub(super) async fn keep_conflict(driver: &Rc<Driver>, region: &Region) {
+    if region.store.is_conflicted() {
+        return;
+    }
+    let next = Kept {
+        is_conflicted: true,
+        ..region.store.kept.borrow().clone()
+    };
+    // Log and status say why the disk takes nothing.
+    let _ = write(driver, region, next).await;
 }
 
 async fn write(driver: &Rc<Driver>, region: &Region, mut next: Kept) -> Result<(), String> {
@@ -335,6 +357,7 @@ async fn write(driver: &Rc<Driver>, region: &Region, mut next: Kept) -> Result<(
         node: region.name.clone(),
         trusted_at: next.trusted_at,
         record: record.map(text),
+        is_conflicted: next.is_conflicted,
         words: words
             .map(|(subject, mark)| (subject.clone(), *mark))
             .collect(),

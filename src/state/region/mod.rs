@@ -198,6 +198,14 @@ impl Routing {
         self.look(now);
     }
 
+    /// It was found before the start that another record has this one's version: that counts until
+    /// a higher one comes. Bounded by the number of subjects.
+    pub fn handle_conflict(&mut self, now: Now) {
+        self.is_conflicted = true;
+        self.serial += 1;
+        self.look(now);
+    }
+
     // What happened.
 
     /// The word was stored, or not. Bounded by the number of subjects.

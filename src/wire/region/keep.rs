@@ -28,6 +28,8 @@ pub struct Kept {
     pub trusted_at: WallMs,
     /// The envelope of the state record, as it came.
     pub record: Option<String>,
+    /// Another record of its version was seen.
+    pub is_conflicted: bool,
     /// Of every subject that ever was routed here.
     pub words: Vec<(Subject, Mark)>,
 }
@@ -38,6 +40,8 @@ struct Line {
     node: String,
     trusted_at_ms: u64,
     record: Option<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    conflict: bool,
     words: Vec<Word>,
 }
 
@@ -83,6 +87,7 @@ pub fn encode(kept: &Kept) -> Vec<u8> {
         node: kept.node.to_string(),
         trusted_at_ms: kept.trusted_at.as_unix_ms(),
         record: kept.record.clone(),
+        conflict: kept.is_conflicted,
         words: kept.words.iter().map(word).collect(),
     };
     // Strings and numbers have no way to fail.
@@ -111,8 +116,14 @@ pub fn decode(bytes: &[u8], node: &Id) -> Result<Kept, KeepError> {
         node: node.clone(),
         trusted_at: WallMs::from_unix_ms(line.trusted_at_ms),
         record: line.record,
+        is_conflicted: line.conflict,
         words: words.ok_or(odd("a word is none"))?,
     })
+}
+
+/// Written only where it is so: files without it are those of a node that saw no such record.
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 fn word(word: &Word) -> Option<(Subject, Mark)> {
@@ -152,6 +163,7 @@ mod tests {
             node: Id::new("eu-1").unwrap(),
             trusted_at: WallMs::from_unix_ms(1_800_000_000_123),
             record: Some(String::from("{\"document\":\"e30=\"}\n")),
+            is_conflicted: true,
             words: vec![
                 (Subject::parse("line3/dev").unwrap(), mark),
                 (Subject::parse("route:orders").unwrap(), Mark::default()),
@@ -165,6 +177,7 @@ mod tests {
             kept(),
             Kept {
                 record: None,
+                is_conflicted: false,
                 words: Vec::new(),
                 ..kept()
             },

@@ -200,3 +200,22 @@ fn no_word_of_the_old_record_is_stored_under_the_new_one() {
     }
     assert!(adopted > 0);
 }
+
+#[test]
+fn a_conflict_outlives_a_restart() {
+    let sites = settled("region-conflict-kept");
+    sites.cut(AU, EU);
+    let other = document(1, &NAMES, "").replace("\"hold_ms\": 2000", "\"hold_ms\": 1900");
+    assert!(sites.bring(AU, &other).is_err());
+    sites.stop(AU);
+    sites.restart(AU);
+    sites.advance(SECOND * 5);
+    assert_no_write(&sites, AU, "state_conflict");
+    sites.bring(AU, &document(2, &NAMES, "")).unwrap();
+    sites.advance(SECOND);
+    assert_done(&push(&sites, AU, "", "a"), "5-1");
+    sites.stop(AU);
+    sites.restart(AU);
+    sites.advance(SECOND);
+    assert_done(&push(&sites, AU, "", "b"), "5-2");
+}
