@@ -213,14 +213,7 @@ pub fn drain(driver: &Rc<Driver>) {
     if !region.is_told.take() && !region.due.get().is_some_and(is_due) {
         return;
     }
-    loop {
-        let now = now(driver);
-        let order = region.routing.borrow_mut().poll_output(now);
-        match order {
-            Some(order) => obey(driver, region, order),
-            None => break,
-        }
-    }
+    obey_all(driver, region);
     told::log(driver, region);
     let serial = region.routing.borrow().serial();
     if region.told_serial.replace(serial) != serial {
@@ -239,6 +232,18 @@ fn due(driver: &Driver, region: &Region) -> Option<Instant> {
     let look = routing.record().map(|_| look);
     let due = routing.poll_timeout(now).map(|(at, _)| at);
     look.into_iter().chain(due).min()
+}
+
+/// Carries out all that is ordered.
+fn obey_all(driver: &Rc<Driver>, region: &Region) {
+    loop {
+        let now = now(driver);
+        let order = region.routing.borrow_mut().poll_output(now);
+        match order {
+            Some(order) => obey(driver, region, order),
+            None => return,
+        }
+    }
 }
 
 fn obey(driver: &Rc<Driver>, region: &Region, order: Order) {

@@ -135,8 +135,13 @@ pub async fn open(driver: &Rc<Driver>) {
             Kept::default()
         }
     };
-    let routing = routing(driver, region, &kept);
-    tell(driver, |before, _| *before = routing);
+    let mut routing = routing(driver, region, &kept);
+    // What came in since the last turn is refused, as all before it: there is no record yet.
+    super::obey_all(driver, region);
+    tell(driver, |before, _| {
+        routing.count_on(before);
+        *before = routing;
+    });
     *region.store.kept.borrow_mut() = kept;
     orphans::count(driver, region).await;
 }

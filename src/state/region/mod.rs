@@ -206,6 +206,13 @@ impl Routing {
         self.look(now);
     }
 
+    /// Goes on counting where `before` stopped, in whose place it comes: neither a request that
+    /// was that one's nor a serial is taken for another. Bounded by O(1).
+    pub fn count_on(&mut self, before: &Routing) {
+        self.requests.count_on(&before.requests);
+        self.serial = before.serial + 1;
+    }
+
     // What happened.
 
     /// The word was stored, or not. Bounded by the number of subjects.

@@ -133,3 +133,27 @@ fn a_term_that_was_given_up_is_not_taken_up_again_after_a_restart() {
         "{status}"
     );
 }
+
+/// In whatever order its turn and the end of the look come.
+#[test]
+fn a_write_that_comes_while_the_memory_is_found_is_answered() {
+    for steps in 0..24 {
+        let sites = settled("region-found-late");
+        sites.stop(AU);
+        let path = live(&sites, AU, "region.node");
+        let kept = std::fs::read(&path).unwrap();
+        std::fs::write(&path, "torn").unwrap();
+        sites.restart(AU);
+        std::fs::write(&path, &kept).unwrap();
+        let driver = sites.driver(AU);
+        let task = driver.clone();
+        driver.spawn(async move { crate::net::region::start(&task).await });
+        let took = (0..steps).take_while(|_| sites.step(AU)).count();
+        let mut client = sites.connect(AU, Door::AdminLocal);
+        sites.send(&mut client, &put("", &content("a")));
+        let answer = sites.read(&mut client);
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{took}: {answer}");
+        sites.advance(SECOND);
+        assert_done(&push(&sites, AU, "", "b"), "5-1");
+    }
+}
