@@ -145,7 +145,14 @@ pub async fn offer(
             *region.record.problem.borrow_mut() = None;
             say(driver, region, &origin);
         }
-        Ok(Outcome::Same) => {}
+        // What was wrong with another one is over, unless two of them have this version.
+        Ok(Outcome::Same) => {
+            if !region.routing.borrow().is_conflicted() {
+                *region.record.problem.borrow_mut() = None;
+            }
+        }
+        // A file is as old as its last change: peers, or an admin, have brought a newer one since.
+        Err(Refusal::Objection(Objection::LowerVersion { .. })) if origin == Origin::File => {}
         Err(refusal) => note_refusal(driver, region, &origin, refusal),
     }
     outcome

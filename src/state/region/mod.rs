@@ -317,6 +317,11 @@ impl Routing {
 
     // Getters.
 
+    /// Whether another record of this one's version was seen.
+    pub fn is_conflicted(&self) -> bool {
+        self.is_conflicted
+    }
+
     /// The subject of this index.
     pub fn subject(&self, index: SubjectIndex) -> Option<&Subject> {
         self.part(index).map(|part| &part.subject)

@@ -65,3 +65,26 @@ fn a_region_that_is_put_in_lets_no_peer_in_before_the_next_start() {
     assert_eq!(found.keys_in_use().len(), 1);
     assert!(found.region.is_none() && found.config.region.is_none());
 }
+
+#[test]
+fn a_file_with_an_older_record_is_no_problem() {
+    let sites = settled("region-reload-file");
+    let driver = sites.driver(AU);
+    let problem = || driver.region.as_ref().unwrap().record.problem();
+    sites.bring(AU, &document(2, &NAMES, "")).unwrap();
+    let file = sites.folder(AU).with_extension("record");
+    let text = crate::wire::region::pack(document(1, &NAMES, "").as_bytes(), None);
+    std::fs::write(&file, text).unwrap();
+    let path = config(&sites, AU);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let with_file = format!("\"region\": {{ \"record\": {file:?},");
+    std::fs::write(&path, text.replace("\"region\": {", &with_file)).unwrap();
+    let report = reload(&sites, AU);
+    let is_said = |line: &String| line.contains("older than version 2");
+    assert!(report.lines.iter().any(is_said), "{report:?}");
+    assert_eq!(problem(), None);
+    assert!(sites.bring(AU, "{}").is_err());
+    assert!(problem().is_some());
+    sites.bring(AU, &document(2, &NAMES, "")).unwrap();
+    assert_eq!(problem(), None);
+}
