@@ -215,7 +215,7 @@ fn adopt(driver: &Driver, offers: Vec<Offer>) -> Verdict {
                 Adoption::Adopted(_) => {
                     verdict.adopted += 1;
                     note_adoption(driver, index);
-                    region::store::handle_seed(driver, index);
+                    region::store::handle_content(driver, index);
                 }
                 Adoption::Unchanged => verdict.unchanged += 1,
                 Adoption::Stale | Adoption::Superseded => {

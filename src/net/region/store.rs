@@ -260,8 +260,8 @@ fn head_of(slot: &Slot) -> Option<Head> {
     })
 }
 
-/// A seed gave a slot its first content: that is a head too.
-pub fn handle_seed(driver: &Driver, slot: SlotIndex) {
+/// A seed, or a state folder that came late, gave a slot its content: that is a head too.
+pub fn handle_content(driver: &Driver, slot: SlotIndex) {
     let Some(region) = &driver.region else { return };
     let Some(subject) = region.subject_of(driver, slot) else {
         return;
@@ -269,9 +269,11 @@ pub fn handle_seed(driver: &Driver, slot: SlotIndex) {
     let state = driver.state.borrow();
     let head = state.slots.of(slot).and_then(head_of);
     drop(state);
-    tell(driver, |routing, now| {
-        routing.handle_head(subject, head, false, now);
-    });
+    if let Some(head) = head {
+        tell(driver, |routing, now| {
+            routing.handle_content(subject, head, now);
+        });
+    }
 }
 
 /// Stores a word, and says whether it is.

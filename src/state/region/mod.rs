@@ -315,6 +315,15 @@ impl Routing {
         self.look(now);
     }
 
+    /// The store came to hold this of a slot by nobody's order, as from a seed. Bounded by the
+    /// number of subjects.
+    pub fn handle_content(&mut self, subject: SubjectIndex, head: Head, now: Now) {
+        if let Some(part) = self.parts.get_mut(usize::from(subject.0)) {
+            part.handle_content(head);
+        }
+        self.look(now);
+    }
+
     // Getters.
 
     /// Whether another record of this one's version was seen.

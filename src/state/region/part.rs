@@ -250,6 +250,11 @@ impl Part {
         self.stored = head.unwrap_or(self.stored);
     }
 
+    /// The store came to hold this by nobody's order; what is on its way into it still is.
+    pub fn handle_content(&mut self, head: Head) {
+        self.stored = head;
+    }
+
     /// A node was heard to have entered a term of this record.
     pub fn handle_entered(&mut self, epoch: Epoch) {
         self.heard = self.heard.max(epoch);

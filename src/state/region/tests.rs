@@ -854,3 +854,21 @@ fn a_primary_takes_nothing_from_a_peer() {
     };
     assert_eq!(node.follow(SLOT, &there), Follow::Keep);
 }
+
+#[test]
+fn content_that_comes_meanwhile_does_not_end_an_adoption() {
+    let mut node = node("eu-1", planned());
+    let head = |revision: &str| Head {
+        revision: Revision::parse(revision).unwrap(),
+        digest: Digest([revision.len() as u8; 32]),
+        parent: Revision::default(),
+    };
+    let adopt = Follow::Adopt { is_fork: false };
+    assert_eq!(node.follow(SLOT, &head("5-3")), adopt);
+    node.handle_content(SLOT, head("0-1"), now(4_000));
+    assert_eq!(phase(&mut node, AT + 4_000), Phase::Hold);
+    node.handle_head(SLOT, Some(head("5-3")), false, now(AT + 4_000));
+    assert_eq!(phase(&mut node, AT + 4_000), Phase::Active);
+    let part = node.part(SLOT).unwrap();
+    assert_eq!(part.mark().parent, Revision::parse("5-3").unwrap());
+}

@@ -250,7 +250,7 @@ fn sites_that_had_seeds_of_their_own_come_to_the_primarys_and_keep_no_orphans() 
         let seed = Seed::parse(text.as_bytes(), &driver.limits).unwrap();
         let snapshot = seed.snapshot(&SlotKey::parse("c/e").unwrap(), &driver.limits);
         driver.publish(SLOT, Rc::new(snapshot.unwrap()), Source::Seed);
-        store::handle_seed(&driver, SLOT);
+        store::handle_content(&driver, SLOT);
         assert_eq!(served(&sites, index).as_deref(), Some(name));
     }
     for index in 0..NAMES.len() {
