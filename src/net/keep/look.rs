@@ -71,7 +71,7 @@ pub async fn open(driver: &Rc<Driver>, purpose: Use) -> Result<(), DiskError> {
     let all = all(driver);
     driver.state.borrow_mut().saves.begin_look(all);
     match look(driver).await {
-        Ok(()) => Ok(()),
+        Ok(_) => Ok(()),
         Err(Failure::Disk(error)) if error.problem == Problem::Taken => Err(error),
         Err(failure) => {
             note_failure(driver, &failure);
@@ -85,8 +85,11 @@ pub fn look_again(driver: &Rc<Driver>) {
     let task = driver.clone();
     driver.spawn(async move {
         match look(&task).await {
-            Ok(()) => {
+            Ok(is_new) => {
                 spool::move_to_disk(&task).await;
+                if is_new {
+                    region::store::keep_again(&task).await;
+                }
                 region::start(&task).await;
             }
             Err(failure) => note_failure(&task, &failure),
@@ -125,10 +128,11 @@ fn note_failure(driver: &Driver, failure: &Failure) {
     state.saves.handle_looked(unread, now);
 }
 
-async fn look(driver: &Rc<Driver>) -> Result<(), Failure> {
+/// Returns whether the folder was locked with this look.
+async fn look(driver: &Rc<Driver>) -> Result<bool, Failure> {
     let loaded = driver.loaded.borrow().clone();
     let Some(state_dir) = &loaded.config.state_dir else {
-        return Ok(());
+        return Ok(false);
     };
     let folder = state_dir.join("live");
     let is_locked = driver.keep.borrow().lock.is_some();
@@ -156,7 +160,7 @@ async fn look(driver: &Rc<Driver>) -> Result<(), Failure> {
         None => {}
     }
     take_up_all(driver, looked.found);
-    Ok(())
+    Ok(!is_locked)
 }
 
 fn unread(driver: &Driver) -> Vec<(SlotIndex, SlotKey)> {
@@ -294,6 +298,7 @@ fn take_up(driver: &Rc<Driver>, index: SlotIndex, snapshot: Snapshot, source: So
         ));
     }
     if is_late {
+        region::store::handle_content(driver, index);
         // The seed that gave way is noted as superseded when it is read again.
         seed::forget(driver);
     }

@@ -352,6 +352,18 @@ pub(super) async fn keep_conflict(driver: &Rc<Driver>, region: &Region) {
     let _ = write(driver, region, next).await;
 }
 
+/// Stores all of it again, in a folder that came in the place of another.
+pub async fn keep_again(driver: &Rc<Driver>) {
+    let Some(region) = &driver.region else { return };
+    if region.store.problem().is_some() {
+        return;
+    }
+    let _turn = region.store.turn().await;
+    let kept = region.store.kept.borrow().clone();
+    // Log and status say why the disk takes nothing; the next word is another attempt.
+    let _ = write(driver, region, kept).await;
+}
+
 async fn write(driver: &Rc<Driver>, region: &Region, mut next: Kept) -> Result<(), String> {
     let now = now(driver);
     if region.routing.borrow().status(now).is_clock_trusted {

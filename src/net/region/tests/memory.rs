@@ -157,3 +157,21 @@ fn a_write_that_comes_while_the_memory_is_found_is_answered() {
         assert_done(&push(&sites, AU, "", "b"), "5-1");
     }
 }
+
+#[test]
+fn a_folder_that_is_replaced_gets_the_word_again() {
+    let sites = settled("region-replaced");
+    assert_done(&push(&sites, AU, "", "a"), "5-1");
+    let folder = sites.folder(AU).join("live");
+    std::fs::rename(&folder, sites.folder(AU).join("before")).unwrap();
+    std::fs::create_dir(&folder).unwrap();
+    let refused = push(&sites, AU, "", "b");
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    sites.advance(SECOND * 60);
+    assert!(folder.join("c@e.slot").exists());
+    sites.stop(AU);
+    sites.cut(AU, EU);
+    sites.restart(AU);
+    sites.advance(SECOND);
+    assert_done(&push(&sites, AU, "", "c"), "5-2");
+}
