@@ -290,10 +290,7 @@ impl Driver {
         if let Some(follow) = &self.follow {
             follow.close();
         }
-        if let Some(region) = &self.region {
-            // Peers that wait for news wait for a whole life no more.
-            region.news().ring();
-        }
+        region::leave(self);
         self.proxy.pool.clear();
         self.state.borrow_mut().drain(self.clock.now());
         self.notify.stopping(self);

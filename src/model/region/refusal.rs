@@ -31,6 +31,8 @@ pub enum Reason {
     HoldFull,
     /// It was held back for as long as the record allows.
     HoldTimeout,
+    /// The node that held it back is shutting down.
+    Draining,
     /// It was sent on, and no answer came.
     ForwardTimeout,
     /// The store did not take it.
@@ -46,7 +48,7 @@ pub enum Reason {
 
 impl Reason {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Reason; 18] = [
+    pub const ALL: [Reason; 19] = [
         Reason::WrongCluster,
         Reason::Loop,
         Reason::DeadlineOver,
@@ -57,6 +59,7 @@ impl Reason {
         Reason::BodyTooLarge,
         Reason::HoldFull,
         Reason::HoldTimeout,
+        Reason::Draining,
         Reason::ForwardTimeout,
         Reason::StoreFailed,
         Reason::NoRecord,
@@ -80,6 +83,7 @@ impl Reason {
             Reason::BodyTooLarge => "body_too_large",
             Reason::HoldFull => "hold_full",
             Reason::HoldTimeout => "hold_timeout",
+            Reason::Draining => "draining",
             Reason::ForwardTimeout => "forward_timeout",
             Reason::StoreFailed => "store_failed",
             Reason::NoRecord => "no_record",

@@ -201,6 +201,14 @@ pub fn tell<T>(driver: &Driver, what: impl FnOnce(&mut Routing, Now) -> T) -> Op
     Some(told)
 }
 
+/// Begins the end: nobody waits here any longer, be it for its turn or for news.
+pub fn leave(driver: &Driver) {
+    if let Some(region) = &driver.region {
+        tell(driver, |routing, _| routing.handle_drain());
+        region.news.ring();
+    }
+}
+
 /// Carries out what is ordered, if anything was told or is due: a relay turns for every client.
 ///
 /// Bounded by the numbers of subjects, requests and peers.

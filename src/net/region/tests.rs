@@ -2,6 +2,7 @@
 
 mod empty;
 mod forward;
+mod leave;
 mod memory;
 mod peers;
 mod receive;

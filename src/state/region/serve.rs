@@ -66,6 +66,13 @@ impl Routing {
         })
     }
 
+    /// This node is on its way out: whatever waits is refused, now and from here on, while what was
+    /// sent on or is with the store goes on. A peer is told that this node is not primary, so that
+    /// it holds the write back for its client. Bounded by O(1); the refusals come as orders.
+    pub fn handle_drain(&mut self) {
+        self.is_draining = true;
+    }
+
     fn take_in(&mut self, write: Write, deadline: Instant, now: Now) -> Result<RequestId, Reason> {
         let is_push = write.digest.is_some();
         if is_push && write.bytes > self.limits.push_bytes_max {
@@ -310,6 +317,10 @@ impl Routing {
         let is_over = request.deadline <= now;
         match request.stage {
             Stage::Lost => Next::Refuse(Reason::ForwardTimeout),
+            Stage::Waiting { .. } if self.is_draining => match request.write.origin {
+                Origin::Client { .. } => Next::Refuse(Reason::Draining),
+                Origin::Peer => Next::Refuse(Reason::NotPrimary),
+            },
             Stage::Waiting { .. } if is_over => match self.phase(request.write.subject) {
                 Some(Phase::Unknown(doubt)) => Next::Refuse(doubt.reason()),
                 Some(_) | None => Next::Refuse(Reason::HoldTimeout),

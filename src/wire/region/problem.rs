@@ -26,6 +26,7 @@ pub const fn status(reason: Reason) -> u16 {
         Reason::DeadlineOver
         | Reason::HoldFull
         | Reason::HoldTimeout
+        | Reason::Draining
         | Reason::StoreFailed
         | Reason::NoRecord
         | Reason::StateConflict
@@ -50,6 +51,7 @@ const fn title(reason: Reason) -> &'static str {
         Reason::BodyTooLarge => "The body is larger than a push may be.",
         Reason::HoldFull => "Too many writes are held back already: retry.",
         Reason::HoldTimeout => "No node became primary in time: retry.",
+        Reason::Draining => "This node is shutting down: retry.",
         Reason::ForwardTimeout => "The primary did not answer: read what it holds before a retry.",
         Reason::StoreFailed => "The store did not confirm it in time: read what it holds.",
         Reason::NoRecord => "This node has no state record.",
