@@ -42,6 +42,14 @@ pub struct Forwards {
     tasks: RefCell<BTreeMap<RequestId, Task<()>>>,
 }
 
+#[cfg(test)]
+impl Forwards {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.tasks.borrow().len()
+    }
+}
+
 /// What goes to whom.
 struct Errand {
     id: RequestId,

@@ -27,7 +27,7 @@ use crate::wire::http::response::Answer;
 use crate::wire::push::{self as wire, Conditions, Tags};
 use crate::wire::region::{peer, problem};
 
-use super::{Region, store, tell};
+use super::{Region, forward, store, tell};
 
 /// The writes that are on their way.
 #[derive(Default)]
@@ -183,11 +183,12 @@ pub fn pass(driver: &Driver, id: RequestId, answer: Answer) {
     }
 }
 
-/// Forgets the writes whose clients are gone.
-pub(super) fn forget_gone(driver: &Driver, region: &Region) {
+/// Forgets the writes whose clients are gone, and gives up what was sent on for them.
+pub(super) fn forget_gone(driver: &Rc<Driver>, region: &Region) {
     for id in region.writes.gone.take() {
         region.writes.parked.borrow_mut().remove(&id);
         tell(driver, |routing, _| routing.cancel(id));
+        forward::abandon(driver, id);
     }
 }
 

@@ -1,6 +1,9 @@
 //! The end of a node, and clients that end before they have an answer.
 
 use super::*;
+use crate::net::push::{self, Asked};
+use crate::net::region::write::{self, Arrival};
+use crate::wire::http::Head;
 
 /// EU waits for a seal that it will not hear: whatever it takes is held.
 fn holding(test: &str) -> Sites {
@@ -43,4 +46,46 @@ fn a_node_that_leaves_answers_what_it_holds_and_who_waits_for_news() {
     let told = sites.read(&mut follower);
     assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
     assert!(sites.accept().is_none(), "nothing of it was done");
+}
+
+#[test]
+fn what_was_sent_on_for_a_client_that_leaves_is_given_up() {
+    let sites = settled("region-gone");
+    let driver = sites.driver(EU);
+    let region = driver.region.as_ref().unwrap();
+    sites.cut(AU, EU);
+    let (task, slot) = (driver.clone(), driver.state.borrow().slots.find("c", "e"));
+    let client = driver.task(async move {
+        let bytes = put("", "");
+        let head = Head::parse(&bytes, &task.limits).unwrap().unwrap();
+        let Asked::Push(push) = push::decide(&task, slot.unwrap(), &head) else {
+            panic!("a push");
+        };
+        let arrival = Arrival::Client {
+            may_forward: true,
+            key: None,
+        };
+        write::write(&task, arrival, push, content("a").into()).await;
+    });
+    sites.settle();
+    assert_eq!(region.forwards.count(), 1);
+    drop(client);
+    sites.settle();
+    assert_eq!(region.forwards.count(), 0);
+    assert!(status(&sites, EU).contains(r#""parked":0"#));
+}
+
+#[test]
+fn a_request_that_is_held_is_forgotten_with_its_client() {
+    let sites = holding("routed-gone");
+    let mut shopper = sites.connect(EU, Door::Sdk);
+    let order = "POST /orders/7 HTTP/1.1\r\nHost: shop\r\nContent-Length: 5\r\n\r\norder";
+    sites.send(&mut shopper, order.as_bytes());
+    assert!(status(&sites, EU).contains(r#""parked":1"#));
+    drop(shopper);
+    sites.settle();
+    assert!(status(&sites, EU).contains(r#""parked":0"#));
+    sites.advance(SECOND);
+    assert!(status(&sites, EU).contains(r#""phase":"active""#));
+    assert!(sites.accept().is_none(), "nobody waits for its answer");
 }
