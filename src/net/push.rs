@@ -37,6 +37,8 @@ pub struct Pushes {
     /// The disk does one thing at a time, and so do they.
     turn: Semaphore,
     waiting: Cell<usize>,
+    /// Those whose documents are judged apart from the loop: their share of that lane.
+    judging: Cell<usize>,
     /// Of the bodies of all that are being read or wait.
     pub bytes: Cell<usize>,
 }
@@ -46,6 +48,7 @@ impl Default for Pushes {
         Pushes {
             turn: Semaphore::new(1),
             waiting: Cell::new(0),
+            judging: Cell::new(0),
             bytes: Cell::new(0),
         }
     }
@@ -197,7 +200,8 @@ pub async fn run(driver: &Rc<Driver>, push: Push, body: Vec<u8>) -> Answer {
 }
 
 async fn take(driver: &Rc<Driver>, push: Push, body: Vec<u8>) -> Result<Outcome, Refusal> {
-    let _place = Place::take(driver).ok_or(Refusal::Crowded)?;
+    let (waiting, pushes_max) = (&driver.pushes.waiting, driver.limits.pushes_max);
+    let _place = Place::take(waiting, pushes_max).ok_or(Refusal::Crowded)?;
     let _turn = driver.pushes.turn.acquire().await;
     let (key, current) = stands(driver, push.slot).ok_or(Refusal::Empty)?;
     if !push.conditions.hold(current) {
@@ -232,7 +236,8 @@ fn stands(driver: &Driver, slot: SlotIndex) -> Option<(SlotKey, Option<Revision>
 }
 
 /// Judges the document: a small one right here, as long as it is not compressed. With what is to be
-/// served comes the body, as it was sent.
+/// served comes the body, as it was sent. Not on the disk's lane: a relay whose disk hangs still
+/// sends pushes on to another.
 pub(super) async fn judged(
     driver: &Rc<Driver>,
     key: SlotKey,
@@ -243,7 +248,8 @@ pub(super) async fn judged(
     if !is_compressed && body.len() <= limits.packed_on_loop_bytes_max {
         return judge(&body, &key, false, &limits).map(|snapshot| (snapshot, body));
     }
-    let job = driver.disk.run(move || {
+    let _place = Place::take(&driver.pushes.judging, limits.pushes_max).ok_or(Refusal::Crowded)?;
+    let job = driver.proxy.net.work.run(move || {
         let snapshot = judge(&body, &key, is_compressed, &limits);
         snapshot.map(|snapshot| (snapshot, body))
     });
@@ -314,17 +320,16 @@ pub(super) fn end(driver: &Driver, slot: SlotIndex, is_kept: bool) {
     driver.wake();
 }
 
-/// One of the pushes that may wait.
+/// One of the pushes that may wait, or be judged at a time.
 struct Place<'a>(&'a Cell<usize>);
 
 impl<'a> Place<'a> {
-    fn take(driver: &'a Driver) -> Option<Place<'a>> {
-        let waiting = &driver.pushes.waiting;
-        if waiting.get() >= driver.limits.pushes_max {
+    fn take(taken: &'a Cell<usize>, places_max: usize) -> Option<Place<'a>> {
+        if taken.get() >= places_max {
             return None;
         }
-        waiting.set(waiting.get() + 1);
-        Some(Place(waiting))
+        taken.set(taken.get() + 1);
+        Some(Place(taken))
     }
 }
 

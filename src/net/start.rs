@@ -41,7 +41,8 @@ pub(super) fn net(clock: Clock, limits: Limits, disk: Disk, executor: &LocalExec
     let (resolver, lane) = Resolver::new(&limits);
     executor.spawn(lane.run()).detach();
     // With room for every document that may be on its way: none is turned away.
-    let (work, lane) = Jobs::with_room(Role::ALL.len() * limits.fetches_max);
+    let documents_max = Role::ALL.len() * limits.fetches_max + limits.pushes_max;
+    let (work, lane) = Jobs::with_room(documents_max);
     executor.spawn(lane.run()).detach();
     let random_seed = random_seed(&clock);
     let mut net = Net::new(clock, limits, resolver, disk, random_seed);

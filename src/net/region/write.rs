@@ -20,9 +20,11 @@ use crate::model::region::{Head, Outcome, Reason, Refusal};
 use crate::model::{Revision, SlotIndex, SlotKey, Snapshot};
 use crate::net::driver::Driver;
 use crate::net::push::{self, Push};
+use crate::net::upstream::deadline::within;
 use crate::state::region::{
     self, Applied, Incoming, Origin, Precondition, RequestId, SubjectIndex, Write,
 };
+use crate::time::Duration;
 use crate::wire::http::response::Answer;
 use crate::wire::push::{self as wire, Conditions, Tags};
 use crate::wire::region::{peer, problem};
@@ -70,14 +72,22 @@ pub async fn write(driver: &Rc<Driver>, arrival: Arrival, push: Push, body: Vec<
     let Some((region, subject, key)) = routed(driver, slot) else {
         return Answer::new(404);
     };
-    let (snapshot, body) = match push::judged(driver, key, body, push.is_compressed).await {
-        Ok(judged) => judged,
-        Err(refusal) => return push::refuse(driver, slot, &refusal),
-    };
-    let (origin, incoming, name) = match arrival {
+    let (origin, mut incoming, name) = match arrival {
         Arrival::Client { may_forward, key } => (Origin::Client { may_forward }, None, key),
         Arrival::Peer(incoming, key) => (Origin::Peer, Some(incoming), key),
     };
+    let arrived = driver.clock.now();
+    let patience = patience(driver, region, incoming.as_ref());
+    let judged = Box::pin(push::judged(driver, key, body, push.is_compressed));
+    let judged = Box::pin(within(&driver.clock, patience, judged));
+    let (snapshot, body) = match judged.await {
+        Some(Ok(judged)) => judged,
+        Some(Err(refusal)) => return push::refuse(driver, slot, &refusal),
+        None => return push::refuse(driver, slot, &wire::Refusal::Crowded),
+    };
+    if let Some(incoming) = &mut incoming {
+        incoming.left = incoming.left.saturating_sub(driver.clock.now() - arrived);
+    }
     let write = Write {
         subject,
         origin,
@@ -115,6 +125,15 @@ pub async fn write(driver: &Rc<Driver>, arrival: Arrival, push: Push, body: Vec<
     waiting.is_over = true;
     // Nobody takes a write out of the table without an answer.
     answer.unwrap_or_else(|_| Answer::new(503))
+}
+
+/// For how long a document may wait to be judged: as long as the write could be held.
+fn patience(driver: &Driver, region: &Region, incoming: Option<&Incoming>) -> Duration {
+    let routing = region.routing.borrow();
+    let hold = routing.record().map(|record| record.timing.hold);
+    // Without a record it is refused behind that.
+    let hold = hold.unwrap_or(driver.limits.region.ask_timeout);
+    incoming.map_or(hold, |incoming| incoming.left.min(hold))
 }
 
 fn routed(driver: &Driver, slot: SlotIndex) -> Option<(&Region, SubjectIndex, SlotKey)> {
