@@ -35,6 +35,11 @@ impl Rest {
         self.given == self.bytes.len()
     }
 
+    /// How many bytes are still to be given.
+    pub fn len(&self) -> usize {
+        self.bytes.len() - self.given
+    }
+
     /// Adds bytes as they are.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);

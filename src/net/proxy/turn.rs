@@ -103,7 +103,8 @@ pub async fn serve(
     mut request: Request,
 ) -> Served {
     let driver = &connection.driver;
-    let bytes = buffer.len();
+    // What is here of its content; `buffer` has what came behind that.
+    let bytes = request.up.len() + buffer.len();
     let ticket = match routed::enter(driver, &entrance.slot, &entrance.arrival, bytes) {
         Ok(ticket) => ticket,
         Err(answer) => return request.own(answer),

@@ -1,9 +1,9 @@
 //! Requests of routes that a region is primary for, from their arrival to their turn.
 //!
 //! Owns the table of those who wait for a turn. The bytes of such a request stay on its connection
-//! (`net::proxy`): while it waits, no more of its content is read than what came with its head, so
-//! that to hold it back costs a place and no memory. An order about one of them is taken out of
-//! the way of slots' writes, which have bytes here.
+//! (`net::proxy`): what came of its content with its head counts among what is held back, and what
+//! comes later is read up to the bound of a head, as on every connection that waits. An order about
+//! one of them is taken out of the way of slots' writes, which have bytes here.
 //!
 //! Invariant: who holds a [`Ticket`] is in the table, and in `Routing`'s until it is dropped or
 //! answered.

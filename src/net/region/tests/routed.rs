@@ -180,6 +180,33 @@ fn a_request_that_nobody_takes_is_refused_in_time() {
 }
 
 #[test]
+fn content_that_came_with_the_head_counts_among_what_is_held() {
+    const LITTLE: Bounds = Bounds {
+        parked_bytes_max: 10,
+        ..SHORT
+    };
+    let limits = Limits {
+        region: &LITTLE,
+        ..limits()
+    };
+    let sites = Sites::with("routed-bytes", &NAMES, limits);
+    let switch = switch_to_eu();
+    for index in [AU, EU] {
+        sites.bring(index, &document(1, &NAMES, &switch)).unwrap();
+    }
+    sites.advance(SECOND);
+    sites.cut(AU, EU);
+    sites.advance(Duration::from_millis(8_900));
+    let mut clients = [(); 3].map(|()| sites.connect(EU, Door::Sdk));
+    for client in &mut clients {
+        sites.send(client, &post("", "order"));
+    }
+    let [first, second, third] = clients.each_mut().map(|client| sites.read(client));
+    assert_eq!((first.as_str(), second.as_str()), ("", ""));
+    assert_refused(&third, 503, "hold_full");
+}
+
+#[test]
 fn a_client_may_want_no_hop_and_no_ring() {
     let sites = settled("routed-hop");
     let here = sites.ask(EU, Door::Sdk, &post("X-Relay-No-Forward: 1\r\n", "order"));
