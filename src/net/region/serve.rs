@@ -34,7 +34,7 @@ use crate::wire::region::target::{self, Question, Target};
 use crate::wire::{DecodeError, forward};
 
 use super::write::{self, Arrival};
-use super::{Region, now, peer_key, record};
+use super::{Region, now, peer_key, record, tell};
 
 /// What is done for a peer behind its request.
 pub enum Command {
@@ -178,6 +178,17 @@ fn take(connection: &Connection, slot: SlotIndex, head: &Head<'_>) -> Action {
             return Action::Answer(told(Answer::text(fault.status(), text)));
         }
     };
+    // The rows that are about nodes come before what is wrong with the push itself.
+    let subject = driver.region.as_ref();
+    let subject = subject.and_then(|region| region.subject_of(driver, slot));
+    let admitted = subject.and_then(|subject| {
+        tell(driver, |routing, now| {
+            routing.admit(&incoming, subject, now)
+        })
+    });
+    if let Some(Err(refusal)) = admitted {
+        return Action::Answer(write::refused(driver, slot, &refusal));
+    }
     match push::decide(driver, slot, head) {
         Asked::Answer(answer) => Action::Answer(told(answer)),
         Asked::Push(push) => Action::Body(Wanted::Peer(Command::Write(Box::new(PeerWrite {
@@ -210,7 +221,7 @@ pub fn incoming(head: &Head<'_>) -> Result<Incoming, DecodeError> {
 /// Does what a peer has asked for, once its body was read.
 pub async fn run(driver: &Rc<Driver>, command: Command, body: Vec<u8>) -> Answer {
     match command {
-        Command::Tell(question) => tell(driver, question).await,
+        Command::Tell(question) => tell_news(driver, question).await,
         Command::Write(peer) => {
             let PeerWrite {
                 push,
@@ -229,7 +240,7 @@ pub async fn run(driver: &Rc<Driver>, command: Command, body: Vec<u8>) -> Answer
 /// The status, once it is another one than the peer knows or it has waited long enough.
 ///
 /// Bounded by `region.wait`.
-async fn tell(driver: &Rc<Driver>, question: Question) -> Answer {
+async fn tell_news(driver: &Rc<Driver>, question: Question) -> Answer {
     let Some(region) = &driver.region else {
         return Answer::new(404);
     };

@@ -46,8 +46,28 @@ impl Routing {
         write: Write,
         now: Now,
     ) -> Result<RequestId, Refusal> {
-        self.look_once(now);
         let subject = write.subject;
+        self.admit(incoming, subject, now)?;
+        let hold = self.record.as_ref().map(|record| record.timing.hold);
+        let deadline = now.instant + incoming.left.min(hold.unwrap_or_default());
+        self.take_in(write, deadline, now).map_err(|reason| {
+            self.handle_mismatch(subject, &incoming.from, reason, now);
+            self.refusal(subject, reason, Outcome::NotAttempted)
+        })
+    }
+
+    /// Whether a write that a peer sends on may be taken in, as far as its head tells: `receive`
+    /// asks again when its body is there. Bounded by the names in its `Via` and O(log n).
+    ///
+    /// # Errors
+    /// The first row of the receiver's table that fits.
+    pub fn admit(
+        &mut self,
+        incoming: &Incoming,
+        subject: SubjectIndex,
+        now: Now,
+    ) -> Result<(), Refusal> {
+        self.look_once(now);
         let record = self.record.clone();
         let outlook = self.part(subject).and_then(Part::outlook);
         let belief = receive::Belief {
@@ -56,11 +76,11 @@ impl Routing {
             phase: self.phase(subject).unwrap_or(Phase::Replica),
             epoch: outlook.map_or(Epoch(0), |outlook| outlook.epoch),
         };
-        let judged = receive::judge(incoming, &belief);
-        let hold = record.map(|record| record.timing.hold).unwrap_or_default();
-        let deadline = now.instant + incoming.left.min(hold);
-        let taken = judged.and_then(|()| self.take_in(write, deadline, now));
-        taken.map_err(|reason| {
+        let judged = match receive::judge(incoming, &belief) {
+            Ok(()) if self.is_draining => Err(Reason::NotPrimary),
+            judged => judged,
+        };
+        judged.map_err(|reason| {
             self.handle_mismatch(subject, &incoming.from, reason, now);
             self.refusal(subject, reason, Outcome::NotAttempted)
         })

@@ -34,6 +34,21 @@ fn what_a_peer_claims_is_compared_row_by_row() {
 }
 
 #[test]
+fn rows_about_nodes_come_before_what_is_wrong_with_the_push() {
+    let sites = settled("region-order");
+    let is_wrong = [
+        ("X-Relay-Cluster", "other"),
+        ("If-Match", "5-1"),
+        ("Content-Encoding", "br"),
+    ];
+    let answer = sites.ask(AU, Door::Sdk, &put(&sent_on(&is_wrong), "no document"));
+    assert_refused(&answer, 421, "wrong_cluster");
+    let is_coded = sent_on(&is_wrong[2..]);
+    let answer = sites.ask(AU, Door::Sdk, &put(&is_coded, "no document"));
+    assert!(answer.starts_with("HTTP/1.1 415 "), "{answer}");
+}
+
+#[test]
 fn what_passes_is_applied_once() {
     let sites = settled("region-applied");
     assert_done(
