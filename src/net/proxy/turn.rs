@@ -58,10 +58,18 @@ impl Entrance {
     /// The answer to what cannot be read, or was here before.
     pub fn of(driver: &Driver, slot: Option<&Id>, head: &Head<'_>) -> Result<Option<Self>, Answer> {
         let is_safe = matches!(head.method, Method::Get | Method::Head | Method::Options);
-        let Some(slot) = slot.filter(|_| !is_safe) else {
+        let Some(slot) = slot else {
             return Ok(None);
         };
-        let arrival = match serve::is_peer(driver, head) {
+        let is_peer = serve::is_peer(driver, head);
+        if is_safe && is_peer {
+            // No node sends it on, and the key would go on to a server.
+            return Err(Answer::text(404, "reads are not sent on\n"));
+        }
+        if is_safe {
+            return Ok(None);
+        }
+        let arrival = match is_peer {
             true => Arrival::Peer(serve::incoming(head).map_err(fault_answer)?, None),
             false if was_here(driver, head) => {
                 let text = "this request has been here before\n";

@@ -146,12 +146,19 @@ fn state_of(driver: &Driver) -> Answer {
 /// A slot's content with the head that it is.
 fn show(driver: &Driver, region: &Region, slot: SlotIndex) -> Answer {
     let state = driver.state.borrow();
-    let found = state.slots.of(slot);
-    let Some((slot, held)) = found.and_then(|slot| Some((slot, slot.held.as_ref()?))) else {
+    let Some(slot) = state.slots.of(slot) else {
+        return Answer::new(404);
+    };
+    let Some(subject) = region.subject(&Subject::Slot(slot.key.clone())) else {
+        return Answer::text(
+            404,
+            "this slot is no operator's here: each node fills it by itself\n",
+        );
+    };
+    let Some(held) = &slot.held else {
         return Answer::new(204);
     };
-    let subject = region.subject(&Subject::Slot(slot.key.clone()));
-    let head = subject.and_then(|subject| region.routing.borrow().head(subject));
+    let head = region.routing.borrow().head(subject);
     // Not by the revision: a term that was entered without a seal has one of its own.
     match head.filter(|head| head.digest == held.snapshot.digest) {
         Some(head) => Answer::json(200, held.snapshot.json.to_vec())

@@ -207,6 +207,14 @@ fn content_that_came_with_the_head_counts_among_what_is_held() {
 }
 
 #[test]
+fn the_peer_key_goes_to_no_server() {
+    let sites = settled("routed-key");
+    let answer = sites.ask(AU, Door::Sdk, &get("/orders/7", PEER_KEY));
+    assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
+    assert!(sites.accept().is_none());
+}
+
+#[test]
 fn a_client_may_want_no_hop_and_no_ring() {
     let sites = settled("routed-hop");
     let here = sites.ask(EU, Door::Sdk, &post("X-Relay-No-Forward: 1\r\n", "order"));
