@@ -163,6 +163,7 @@ fn a_record_that_cannot_be_kept_does_not_count() {
     assert!(status(&sites, AU).contains(r#""version":1"#));
     let answer = push(&sites, AU, "", "a");
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(answer.contains(r#""reason":"store_failed""#), "{answer}");
     assert!(
         answer.contains("\r\nx-relay-outcome: unknown\r\n"),
         "{answer}"
