@@ -5,6 +5,7 @@
 
 use super::error::{Concern, Problem};
 use super::parse::Reader;
+use super::region::{PEERS, RegionProblem};
 use super::section::{Place, Section};
 use super::values::{id, inline_secret};
 use super::{ClientKey, SecretSource, SlotPattern};
@@ -82,6 +83,10 @@ impl Reader<'_> {
             let Some(key) = self.client_key(place, slots) else {
                 continue;
             };
+            if key.id.as_str() == PEERS {
+                let problem = RegionProblem::NameOfPeers.into();
+                self.mistakes.error(&format!("{path}.id"), problem);
+            }
             for (first, seen) in &found {
                 if seen.id == key.id {
                     let same = format!("{first}.id");

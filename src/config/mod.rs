@@ -35,7 +35,7 @@ pub use error::{Concern, ConfigError, ConfigWarning, Problem};
 pub use nearest::nearest;
 pub use pattern::SlotPattern;
 pub use proxy::Proxy;
-pub use region::{RecordTrust, Region};
+pub use region::{PEERS, RecordTrust, Region};
 pub use reverse::{ReverseConcern, ReverseProblem};
 pub use secret::{Secret, SecretSource};
 pub use upstream::{Events, UpstreamConfig, Upstreams};

@@ -43,6 +43,9 @@ pub enum RecordTrust {
     Unsigned,
 }
 
+/// What the peers of a region are called among those who have keys.
+pub const PEERS: &str = "region.peers";
+
 /// What is wrong with the value at a path, which only `region` can have wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionProblem {
@@ -56,6 +59,8 @@ pub enum RegionProblem {
     NotKept,
     /// There is nothing to route.
     NothingRouted,
+    /// A client key of the name that peers have among keys.
+    NameOfPeers,
 }
 
 impl From<RegionProblem> for Problem {
@@ -85,6 +90,9 @@ impl fmt::Display for RegionProblem {
             RegionProblem::NothingRouted => f.write_str(
                 "there is nothing to route: give a slot `\"source\": \"operator\"`, or a route of \
                  `ReverseProxy` a `Metadata.RegionSlot`",
+            ),
+            RegionProblem::NameOfPeers => f.write_str(
+                "is what the nodes of `region` are called among keys: choose another id",
             ),
         }
     }

@@ -11,7 +11,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use crate::config::{
-    ClientKey, Config, ConfigError, Environment, RecordTrust, Secret, SecretSource, UpstreamConfig,
+    ClientKey, Config, ConfigError, Environment, PEERS, RecordTrust, Secret, SecretSource,
+    UpstreamConfig,
 };
 use crate::limits::Limits;
 use crate::model::{Id, Role, SlotIndex, SlotKey};
@@ -20,9 +21,6 @@ use crate::wire::region::Signer;
 
 use super::disk;
 use super::tls::{self, ServerTls};
-
-/// What the peers of a region are called among those who have keys.
-const PEERS: &str = "region.peers";
 
 /// Where the configuration was read from, to read it again.
 #[derive(Clone, Debug)]

@@ -132,3 +132,14 @@ fn a_word_has_to_be_kept_and_be_about_something() {
         "{lines:#?}"
     );
 }
+
+#[test]
+fn no_client_key_is_called_as_peers_are() {
+    let text = file(&sound(), STATE).replace(r#""id": "a""#, r#""id": "region.peers""#);
+    let errors = errors(&text);
+    let place = "$.client_keys[0].id: is what the nodes";
+    assert!(
+        errors.len() == 1 && errors[0].starts_with(place),
+        "{errors:?}"
+    );
+}
