@@ -152,3 +152,22 @@ fn more_writes_than_may_be_held_are_told_to_come_back() {
     assert_refused(&third, 503, "hold_full");
     assert!(third.contains("\r\nretry-after: "), "{third}");
 }
+
+#[test]
+fn a_document_that_is_not_judged_in_time_is_told_to_come_back() {
+    let sites = settled("region-unjudged");
+    let (hangs, stuck) = std::sync::mpsc::channel::<()>();
+    let driver = sites.driver(EU);
+    let task = driver.clone();
+    driver.spawn(async move {
+        let _ = task.proxy.net.work.run(move || stuck.recv()).await;
+    });
+    let mut client = sites.connect(EU, Door::AdminLocal);
+    let long = content(&"x".repeat(driver.limits.packed_on_loop_bytes_max));
+    sites.send(&mut client, &put("", &long));
+    sites.advance(Duration::from_millis(1_900));
+    assert_eq!(sites.read(&mut client), "");
+    sites.advance(Duration::from_millis(200));
+    assert_refused(&sites.read(&mut client), 503, "crowded");
+    drop(hangs);
+}
