@@ -46,6 +46,8 @@ fn a_node_that_leaves_answers_what_it_holds_and_who_waits_for_news() {
     let told = sites.read(&mut follower);
     assert!(told.starts_with("HTTP/1.1 200 "), "{told}");
     assert!(sites.accept().is_none(), "nothing of it was done");
+    let late = receive(&sites, EU, &from_au, "c");
+    assert_refused(&late, 421, "not_primary");
 }
 
 #[test]
