@@ -169,7 +169,8 @@ pub(super) fn refuse(driver: &Driver, index: SlotIndex, refusal: &Refusal) -> An
         return Answer::new(404);
     };
     let current = region::write::place(driver, index).or(slot.revision());
-    let answer = refusal.answer(&slot.key, current, driver.limits.retry_after);
+    let standing = region::write::standing(driver, &slot.key);
+    let answer = refusal.answer(&slot.key, current, standing, driver.limits.retry_after);
     match driver.region {
         Some(_) => answer.with(peer::OUTCOME, NotAttempted.as_str()),
         None => answer,

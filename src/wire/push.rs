@@ -189,6 +189,17 @@ struct Problem {
     revision: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<&'static str>,
+    #[serde(flatten)]
+    standing: Standing,
+}
+
+/// Who a relay with a region takes for primary; nothing without one.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Standing {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub primary: Option<String>,
 }
 
 /// The answer to a push that was taken; `revision` is that of the content.
@@ -211,6 +222,7 @@ impl Refusal {
         &self,
         slot: &SlotKey,
         current: Option<Revision>,
+        standing: Standing,
         retry_after: Duration,
     ) -> Answer {
         let problem = Problem {
@@ -223,6 +235,7 @@ impl Refusal {
                 Refusal::OtherSource(owner) => Some(owner.as_str()),
                 _ => None,
             },
+            standing,
         };
         let mut answer = Answer::new(problem.status)
             .with("content-type", "application/problem+json")
@@ -410,19 +423,25 @@ mod tests {
     #[test]
     fn a_refusal_says_where_the_slot_stands() {
         let slot = SlotKey::parse("c/e").unwrap();
-        let answer = Refusal::Stale.answer(&slot, Revision::parse("0-7"), Duration::ZERO);
+        let answer = Refusal::Stale.answer(
+            &slot,
+            Revision::parse("0-7"),
+            Standing::default(),
+            Duration::ZERO,
+        );
         let body = String::from_utf8(answer.body).unwrap();
         assert_eq!(answer.status, 412);
         assert!(detail(body.as_bytes()).is_some_and(|detail| detail.contains("0-7")));
         assert!(body.contains(r#""revision":"0-7""#), "{body}");
         assert!(answer.fields.contains(&("etag", "\"0-7\"".to_owned())));
-        let empty = Refusal::Stale.answer(&slot, None, Duration::ZERO);
+        let empty = Refusal::Stale.answer(&slot, None, Standing::default(), Duration::ZERO);
         assert!(!empty.fields.iter().any(|(name, _)| *name == "etag"));
         let owned = Refusal::OtherSource(Owner::Upstream);
-        let owned = owned.answer(&slot, None, Duration::ZERO);
+        let owned = owned.answer(&slot, None, Standing::default(), Duration::ZERO);
         let body = String::from_utf8(owned.body).unwrap();
         assert!(body.contains(r#""owner":"upstream""#), "{body}");
-        let busy = Refusal::Crowded.answer(&slot, None, Duration::from_secs(5));
+        let busy =
+            Refusal::Crowded.answer(&slot, None, Standing::default(), Duration::from_secs(5));
         assert!(busy.fields.contains(&("retry-after", "5".to_owned())));
     }
 }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use smol::channel::{Sender, bounded};
 
-use crate::model::region::{Head, Outcome, Reason, Refusal};
+use crate::model::region::{Head, Outcome, Reason, Refusal, Subject};
 use crate::model::{Revision, SlotIndex, SlotKey, Snapshot};
 use crate::net::driver::Driver;
 use crate::net::push::{self, Push};
@@ -141,6 +141,22 @@ fn routed(driver: &Driver, slot: SlotIndex) -> Option<(&Region, SubjectIndex, Sl
     let subject = region.subject_of(driver, slot)?;
     let state = driver.state.borrow();
     Some((region, subject, state.slots.of(slot)?.key.clone()))
+}
+
+/// Whom this relay takes for primary for a slot; nothing where there is no region.
+pub fn standing(driver: &Driver, slot: &SlotKey) -> wire::Standing {
+    let region = driver.region.as_ref();
+    let subject = region.and_then(|region| region.subject(&Subject::Slot(slot.clone())));
+    match region.zip(subject) {
+        Some((region, subject)) => {
+            let routing = region.routing.borrow();
+            wire::Standing {
+                epoch: routing.epoch(subject).map(|epoch| epoch.0),
+                primary: routing.believed(subject).map(|name| name.to_string()),
+            }
+        }
+        None => wire::Standing::default(),
+    }
 }
 
 /// Where a routed slot stands: a term that was entered without a seal makes a revision of its own.

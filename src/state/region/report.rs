@@ -243,8 +243,8 @@ impl Routing {
         }
     }
 
-    /// Who is primary, or will be in a moment.
-    pub(super) fn believed(&self, subject: SubjectIndex) -> Option<Id> {
+    /// Who is primary, or will be in a moment. Bounded by O(1).
+    pub fn believed(&self, subject: SubjectIndex) -> Option<Id> {
         let part = self.part(subject)?;
         let outlook = part.outlook()?;
         let term = match part.phase() {

@@ -46,6 +46,7 @@ fn rows_about_nodes_come_before_what_is_wrong_with_the_push() {
     let is_coded = sent_on(&is_wrong[2..]);
     let answer = sites.ask(AU, Door::Sdk, &put(&is_coded, "no document"));
     assert!(answer.starts_with("HTTP/1.1 415 "), "{answer}");
+    assert!(answer.contains(r#""epoch":5,"primary":"au-1""#), "{answer}");
 }
 
 #[test]
