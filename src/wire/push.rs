@@ -269,7 +269,7 @@ impl Refusal {
             Refusal::Empty => "empty",
             Refusal::OtherSource(_) => "other_source",
             Refusal::Stale => "stale",
-            Refusal::TooLarge { .. } => "too_large",
+            Refusal::TooLarge { .. } => "body_too_large",
             Refusal::UnknownCoding => "unknown_coding",
             Refusal::Malformed(_) => "malformed",
             Refusal::Document(_) => "bad_document",

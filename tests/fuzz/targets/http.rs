@@ -177,6 +177,8 @@ fn written_again(head: &Head) {
     field("If-None-Match", head.if_none_match);
     field("If-Match", head.if_match);
     field("Content-Encoding", head.content_encoding);
+    field("Idempotency-Key", head.idempotency_key);
+    field("X-Relay-No-Forward", head.stays_here.then_some("1"));
     text.push_str("\r\n");
     // Written out, a head is longer than it may have been.
     let limits = Limits {
@@ -188,6 +190,7 @@ fn written_again(head: &Head) {
     let seen = |head: &Head| {
         let head = Head {
             length: 0,
+            raw: &[],
             ..head.clone()
         };
         format!("{head:?}")

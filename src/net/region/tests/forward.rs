@@ -171,3 +171,17 @@ fn a_document_that_is_not_judged_in_time_is_told_to_come_back() {
     assert_refused(&sites.read(&mut client), 503, "crowded");
     drop(hangs);
 }
+
+#[test]
+fn a_body_over_its_bound_is_refused_before_any_of_it_goes_to_a_peer() {
+    let sites = settled("region-large");
+    let length = Limits::PRODUCTION.push_bytes_max + 1;
+    let head = format!("PUT /v1/slots/c/e HTTP/1.1\r\nHost: r\r\nContent-Length: {length}\r\n\r\n");
+    for index in [EU, AU] {
+        let mut client = sites.connect(index, Door::AdminLocal);
+        sites.send(&mut client, head.as_bytes());
+        sites.advance(Duration::from_millis(10));
+        assert_refused(&sites.read(&mut client), 413, "body_too_large");
+    }
+    assert_done(&push(&sites, EU, "", "a"), "5-1");
+}
