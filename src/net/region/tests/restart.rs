@@ -27,3 +27,27 @@ fn a_clock_that_was_set_while_a_switch_is_pending_decides_nothing() {
     assert_done(&held, "5-1");
     assert!(held.contains(r#""value":"a""#), "{held}");
 }
+
+/// Only so does it come about: a record is taken because of what the clock shows, and the clock is
+/// set back before this node has given its word by it.
+#[test]
+fn a_record_that_a_clock_makes_older_than_what_was_seen_decides_nothing() {
+    let sites = settled("region-old");
+    let with_epoch = |version, epoch: &str, switches: &str| {
+        let text = document(version, &NAMES, switches);
+        text.replace("\"epoch\": 5,", &format!("\"epoch\": {epoch},"))
+    };
+    sites.cut(AU, EU);
+    sites.bring(AU, &with_epoch(2, "7", "")).unwrap();
+    sites.advance(SECOND);
+    assert_done(&push(&sites, AU, "", "a"), "7-1");
+    sites.stop(AU);
+    sites.restart(AU);
+    let over = r#"{ "at": "2027-01-15T07:59:00Z", "to": "r-eu-1", "epoch": 9 }"#;
+    sites.bring(AU, &with_epoch(3, "5", over)).unwrap();
+    sites.set_wall(AU, Wall::from_unix(BEGIN.as_unix() - 120));
+    sites.advance(SECOND);
+    assert_refused(&push(&sites, AU, "", "b"), 503, "old_record");
+    let held = slot(&sites, AU);
+    assert!(held.contains(r#""value":"a""#), "{held}");
+}
