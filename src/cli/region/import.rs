@@ -24,11 +24,22 @@ pub const COMMAND: Command = Command {
 pub const STATE: &str = "/v1/region/state";
 
 fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
+    let Some((file, options)) = file_and_options(parser)? else {
+        return Ok(explain(&COMMAND));
+    };
+    let file = file.ok_or(UsageError::Missing("FILE"))?;
+    Ok(end("import", import(&file, &options, &Limits::PRODUCTION)))
+}
+
+/// A file and how the relay is reached; nothing where only help is wanted.
+pub fn file_and_options(
+    parser: &mut lexopt::Parser,
+) -> Result<Option<(Option<PathBuf>, Options)>, UsageError> {
     use lexopt::prelude::*;
     let (mut file, mut options) = (None, Options::default());
     while let Some(argument) = parser.next()? {
         match argument {
-            Short('h') | Long("help") => return Ok(explain(&COMMAND)),
+            Short('h') | Long("help") => return Ok(None),
             Value(path) if file.is_none() => file = Some(PathBuf::from(path)),
             Long(name) => {
                 let name = name.to_owned();
@@ -37,8 +48,7 @@ fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let file = file.ok_or(UsageError::Missing("FILE"))?;
-    Ok(end("import", import(&file, &options, &Limits::PRODUCTION)))
+    Ok(Some((file, options)))
 }
 
 /// How the relay is reached.

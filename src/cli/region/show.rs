@@ -4,7 +4,7 @@
 //! their key. So the picture is the one of this node; what it has not heard is said to be so, and
 //! another node may have another picture. Ends with 1 if something must be corrected.
 
-use super::import::{Options, STATE};
+use super::import::{Options, STATE, file_and_options};
 use super::table::{disagreements, table};
 use super::{Failure, document, end, now, words};
 use crate::cli::admin::{Reply, Request};
@@ -14,7 +14,7 @@ use crate::model::region::Heard;
 use crate::wire::push::detail;
 use crate::wire::region::status::read_nodes;
 use crate::wire::region::{self, Envelope};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The command.
 pub const COMMAND: Command = Command {
@@ -29,19 +29,9 @@ pub const COMMAND: Command = Command {
 const NODES: &str = "/v1/region/nodes";
 
 fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
-    use lexopt::prelude::*;
-    let (mut file, mut options) = (None, Options::default());
-    while let Some(argument) = parser.next()? {
-        match argument {
-            Short('h') | Long("help") => return Ok(explain(&COMMAND)),
-            Value(path) if file.is_none() => file = Some(PathBuf::from(path)),
-            Long(name) => {
-                let name = name.to_owned();
-                options.take(&name, parser)?;
-            }
-            other => return Err(other.unexpected().into()),
-        }
-    }
+    let Some((file, options)) = file_and_options(parser)? else {
+        return Ok(explain(&COMMAND));
+    };
     let limits = Limits::PRODUCTION;
     let outcome = match &file {
         Some(file) => show_file(file, &limits),
