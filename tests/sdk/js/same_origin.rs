@@ -71,19 +71,22 @@ fn an_application_on_a_page_of_the_front_stays_with_its_node() {
     let mark = app.mark();
     drop((killed, killed_site));
     app.wait_for_values(mark, "registration", &seeds.first, RECONNECT_MAX);
-    // A report that is under way beside the stream may bring the same cookie once more.
-    let moved = bound(&front);
-    let again = [json!(1), json!(2)];
-    assert!(moved.0 == json!(1) && again.contains(&moved.1), "{moved:?}");
     let mark = app.mark();
     left_site.replace_seed(&seeds.changed.seed);
     app.wait_for_values(mark, "update", &seeds.changed, PATIENCE);
+    // Whatever was under way with the old cookie has brought the new one by now, the same to all.
+    let moved = bound(&front);
+    assert!(
+        moved.0 == json!(1) && moved.1.as_u64() >= Some(1),
+        "{moved:?}"
+    );
     let mark = app.reload();
     app.wait_for_values(mark, "registration", &seeds.changed, PATIENCE);
     app.wait_until_reported(mark, "usage");
     assert_eq!(bound(&front), moved);
     assert!(usage_reports(left) >= 1);
-    app.check_nothing_failed();
+    // What went out on a connection that died is not sent twice: 502, and the SDK goes on.
+    app.check_lost_reports(1);
     app.leave();
     app.end();
     assert!(front.stop().success());
