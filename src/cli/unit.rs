@@ -115,6 +115,7 @@ impl fmt::Display for UnitLimits {
 mod tests {
     use super::*;
     use crate::config::Environment;
+    use crate::limits::MemoryLoad;
 
     fn of(limits: &str) -> UnitLimits {
         let text = format!(
@@ -129,9 +130,29 @@ mod tests {
     #[test]
     fn the_unit_that_ships_fits_the_default_configuration() {
         let unit = include_str!("../../cross/units/staffetta.service");
-        for line in of("{}").to_string().lines() {
+        let text = of("{}").to_string();
+        for line in text.lines().filter(|line| !line.starts_with("LimitNOFILE")) {
             assert!(unit.lines().any(|have| have == line), "{line}");
         }
+    }
+
+    #[test]
+    fn the_unit_that_ships_has_descriptors_for_whatever_is_configured_beside() {
+        let unit = include_str!("../../cross/units/staffetta.service");
+        let mut found = unit
+            .lines()
+            .filter_map(|line| line.strip_prefix("LimitNOFILE="));
+        let shipped = found.next().and_then(|text| text.parse::<u64>().ok());
+        let limits = &Limits::PRODUCTION;
+        let most = MemoryLoad {
+            connections: limits.connections_max,
+            slots: limits.slots_max,
+            upstreams: 2,
+            replicas: limits.slots_max,
+            forwards: true,
+            ..MemoryLoad::default()
+        };
+        assert!(shipped.unwrap() >= limits.descriptors(&most));
     }
 
     #[test]
