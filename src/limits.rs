@@ -170,6 +170,9 @@ pub struct Limits {
     pub save_retry_max: Duration,
     /// Longest time that an admin command waits for the relay's answer.
     pub admin_timeout: Duration,
+    /// ...and `staffetta reload` for its verdict: a slow board takes half a minute to judge a large
+    /// seed. systemd waits longer: as for a start, `TimeoutStartSec` of the unit.
+    pub reload_timeout: Duration,
     /// One of our own tokens: about 300 bytes with a short key id, this with the longest. Anything
     /// longer is no token of ours, so this bounds what `tokens_max` of them take.
     pub token_bytes_max: usize,
@@ -446,6 +449,7 @@ impl Limits {
         save_retry_first: Duration::from_secs(1),
         save_retry_max: Duration::from_secs(300),
         admin_timeout: Duration::from_secs(30),
+        reload_timeout: Duration::from_secs(60),
         token_bytes_max: 640,
         connections_ceiling: 65_536,
         memory_bytes_default: 32 * MIB,

@@ -158,6 +158,8 @@ pub struct Request<'a> {
     /// Beyond those that every request has.
     pub fields: &'a [(&'static str, &'a str)],
     pub body: &'a [u8],
+    /// How long the whole of it may take.
+    pub timeout: Duration,
 }
 
 /// Asks the relay at `address` for `method path`, within `Limits::admin_timeout`.
@@ -174,11 +176,14 @@ pub fn ask(
         path,
         fields: &[],
         body: b"",
+        timeout: limits.admin_timeout,
     };
     send(address, &request, token, limits)
 }
 
-/// Sends a request, within `Limits::admin_timeout`.
+/// Sends a request, within its own time.
+///
+/// Bounded by `Limits::admin_answer_bytes_max`.
 pub fn send(
     address: &Listen,
     request: &Request<'_>,
@@ -187,8 +192,8 @@ pub fn send(
 ) -> Result<Reply, AdminError> {
     let clock = Clock::system();
     let patience = Patience {
-        until: clock.now() + limits.admin_timeout,
-        timeout: limits.admin_timeout,
+        until: clock.now() + request.timeout,
+        timeout: request.timeout,
         clock,
     };
     let mut stream = Stream::connect(address, &patience)?;
@@ -222,6 +227,7 @@ fn head(request: &Request<'_>, token: Option<&Secret>) -> Vec<u8> {
         path,
         fields,
         body,
+        timeout: _,
     } = request;
     let mut head = format!(
         "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\

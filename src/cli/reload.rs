@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use super::admin::{address_value, ask, default_address, token};
+use super::admin::{Request, address_value, default_address, send, token};
 use super::{Command, Exit, UsageError, complain, explain, path_value, say};
 use crate::config::Listen;
 use crate::limits::Limits;
@@ -43,7 +43,14 @@ fn reload(address: &Listen, token_file: Option<PathBuf>, limits: &Limits) -> Exi
             return Exit::Failed;
         }
     };
-    let reply = match ask(address, ("POST", "/reload"), token.as_ref(), limits) {
+    let request = Request {
+        method: "POST",
+        path: "/reload",
+        fields: &[],
+        body: b"",
+        timeout: limits.reload_timeout,
+    };
+    let reply = match send(address, &request, token.as_ref(), limits) {
         Ok(reply) => reply,
         Err(error) => {
             complain(format_args!("staffetta reload: {error}"));

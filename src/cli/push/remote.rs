@@ -160,6 +160,7 @@ impl Remote {
             path: &self.path,
             fields,
             body,
+            timeout: self.limits.admin_timeout,
         };
         let reply = admin::send(&self.address, &request, self.token.as_ref(), &self.limits);
         reply.map_err(|error| (Exit::Failed, error.to_string()))

@@ -95,6 +95,7 @@ fn import(file: &Path, options: &Options, limits: &Limits) -> Result<Exit, Failu
         path: STATE,
         fields: &[("content-type", "application/json")],
         body: &found.bytes,
+        timeout: limits.admin_timeout,
     };
     let reply = options.send(&request, limits)?;
     if reply.status == 200 {

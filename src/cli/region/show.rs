@@ -107,6 +107,7 @@ fn ask(options: &Options, path: &'static str, limits: &Limits) -> Result<Reply, 
         path,
         fields: &[],
         body: b"",
+        timeout: limits.admin_timeout,
     };
     options.send(&request, limits)
 }
