@@ -13,13 +13,12 @@ use super::document::select::Document;
 use super::document::{DocumentError, Problem};
 use super::json;
 use crate::limits::Limits;
-use crate::model::{Digest, SlotKey, Snapshot};
+use crate::model::{SlotKey, Snapshot};
 use std::collections::BTreeSet;
 
 /// A seed that is sound as a file.
 pub struct Seed<'a> {
     document: Document<'a>,
-    digest: Digest,
 }
 
 impl<'a> Seed<'a> {
@@ -41,14 +40,9 @@ impl<'a> Seed<'a> {
             });
         }
         let text = json::text(bytes)?;
-        let digest = json::check(text, limits.json_depth_max)?;
+        json::judge(text, limits.json_depth_max)?;
         let document = Document::cut(text)?;
-        Ok(Seed { document, digest })
-    }
-
-    /// Digest of the whole file's content: tells a new seed from one seen before.
-    pub fn digest(&self) -> Digest {
-        self.digest
+        Ok(Seed { document })
     }
 
     /// The slots that the seed speaks of, sorted: every collection in every environment. Whether

@@ -1,4 +1,5 @@
-//! One pass over a JSON text: refuses what parsers disagree about, and digests the rest.
+//! One pass over a JSON text: refuses what parsers disagree about, and digests the rest where
+//! somebody wants to know whether it has changed.
 //!
 //! The digest is a Merkle tree of SHA-256 over the objects. The encoding of a value is a tag and
 //! its content; an object's content is the digest over its members in the order of their keys
@@ -29,6 +30,11 @@ pub fn check(text: &str, depth_max: usize) -> Result<Digest, JsonError> {
     check_without(text, depth_max, |_| false)
 }
 
+/// The same without the digest, which is half of the work.
+pub fn judge(text: &str, depth_max: usize) -> Result<(), JsonError> {
+    Walk::new(depth_max, None).over(text)
+}
+
 /// The same, with a digest over everything but the members whose path `is_left_out` picks. They are
 /// judged like the rest.
 pub fn check_without(
@@ -36,22 +42,8 @@ pub fn check_without(
     depth_max: usize,
     is_left_out: fn(&[Step<'_>]) -> bool,
 ) -> Result<Digest, JsonError> {
-    let mut walk = Walk {
-        depth_max,
-        is_left_out,
-        path: Vec::new(),
-        members: Vec::new(),
-        encoding: Vec::new(),
-        problem: None,
-    };
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    if let Err(error) = Value(&mut walk).deserialize(&mut deserializer) {
-        return Err(walk.refuse(&error));
-    }
-    if let Err(error) = deserializer.end() {
-        walk.problem = Some(JsonProblem::Trailing);
-        return Err(walk.refuse(&error));
-    }
+    let mut walk = Walk::new(depth_max, Some(is_left_out));
+    walk.over(text)?;
     Ok(digest(|context| context.update(&walk.encoding)))
 }
 
@@ -90,7 +82,8 @@ struct Member<'de> {
 /// What the walk carries: stacks shared by all levels, so that a level allocates nothing.
 struct Walk<'de> {
     depth_max: usize,
-    is_left_out: fn(&[Step<'_>]) -> bool,
+    /// What the digest leaves out; `None` where there is to be no digest.
+    is_left_out: Option<fn(&[Step<'_>]) -> bool>,
     path: Vec<Step<'de>>,
     members: Vec<Member<'de>>,
     encoding: Vec<u8>,
@@ -98,6 +91,29 @@ struct Walk<'de> {
 }
 
 impl<'de> Walk<'de> {
+    fn new(depth_max: usize, is_left_out: Option<fn(&[Step<'_>]) -> bool>) -> Walk<'de> {
+        Walk {
+            depth_max,
+            is_left_out,
+            path: Vec::new(),
+            members: Vec::new(),
+            encoding: Vec::new(),
+            problem: None,
+        }
+    }
+
+    fn over(&mut self, text: &'de str) -> Result<(), JsonError> {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        if let Err(error) = Value(&mut *self).deserialize(&mut deserializer) {
+            return Err(self.refuse(&error));
+        }
+        if let Err(error) = deserializer.end() {
+            self.problem = Some(JsonProblem::Trailing);
+            return Err(self.refuse(&error));
+        }
+        Ok(())
+    }
+
     fn refuse(&mut self, error: &serde_json::Error) -> JsonError {
         let detail = error.to_string();
         let problem = self.problem.take().unwrap_or_else(|| {
@@ -137,8 +153,10 @@ impl<'de> Walk<'de> {
     }
 
     fn put(&mut self, tag: u8, content: &[u8]) {
-        self.encoding.push(tag);
-        self.encoding.extend_from_slice(content);
+        if self.is_left_out.is_some() {
+            self.encoding.push(tag);
+            self.encoding.extend_from_slice(content);
+        }
     }
 
     /// Replaces the encodings of the members from `first` on by the digest of their object.
@@ -149,16 +167,18 @@ impl<'de> Walk<'de> {
             let key = pair[0].key.to_string();
             return Err(self.fail(JsonProblem::DuplicateKey { key }));
         }
-        let object = digest(|context| {
-            for member in members.iter().filter(|member| !member.is_left_out) {
-                context.update(&(member.key.len() as u64).to_le_bytes());
-                context.update(member.key.as_bytes());
-                context.update(&self.encoding[member.start..member.end]);
-            }
-        });
+        if self.is_left_out.is_some() {
+            let object = digest(|context| {
+                for member in members.iter().filter(|member| !member.is_left_out) {
+                    context.update(&(member.key.len() as u64).to_le_bytes());
+                    context.update(member.key.as_bytes());
+                    context.update(&self.encoding[member.start..member.end]);
+                }
+            });
+            self.encoding.truncate(start);
+            self.put(b'o', &object.0);
+        }
         self.members.truncate(first);
-        self.encoding.truncate(start);
-        self.put(b'o', &object.0);
         Ok(())
     }
 }
@@ -224,7 +244,9 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
 
     fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
         self.0.put(b's', &(value.len() as u64).to_le_bytes());
-        self.0.encoding.extend_from_slice(value.as_bytes());
+        if self.0.is_left_out.is_some() {
+            self.0.encoding.extend_from_slice(value.as_bytes());
+        }
         Ok(())
     }
 
@@ -251,7 +273,7 @@ impl<'de> Visitor<'de> for Value<'_, 'de> {
             let start = walk.encoding.len();
             object.next_value_seed(Value(&mut *walk))?;
             let end = walk.encoding.len();
-            let is_left_out = (walk.is_left_out)(&walk.path);
+            let is_left_out = walk.is_left_out.is_some_and(|is| is(&walk.path));
             if let Some(Step::Key(key)) = walk.path.pop() {
                 walk.members.push(Member {
                     key,

@@ -2,21 +2,22 @@
 //!
 //! Owns the reading of whole JSON texts that come from outside. [`text`] turns the bytes of a file
 //! into a string and says in plain words why it cannot. [`check`](fn@check) walks the string once
-//! and either refuses it (syntax, duplicate keys, nesting, numbers) or gives its digest.
+//! and either refuses it (syntax, duplicate keys, nesting, numbers) or gives its digest;
+//! [`judge`] does so where nobody wants the digest.
 //! [`slice`](mod@slice) then cuts it into borrowed pieces, so that what is kept stays byte for byte
 //! as it was received.
 //!
 //! Never builds a tree of values over a document: that costs eight times its size. Never looks at
 //! what a document means; that is `wire::document`.
 //!
-//! Invariant: a text that `check` let through has one meaning for every parser: no key twice, no
+//! Invariant: a text that either let through has one meaning for every parser: no key twice, no
 //! number that overflows, nothing after the end.
 
 mod check;
 mod compact;
 pub mod slice;
 
-pub use check::{Step, check, check_without};
+pub use check::{Step, check, check_without, judge};
 pub use compact::compact;
 
 use std::fmt;

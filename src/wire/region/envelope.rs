@@ -84,7 +84,7 @@ pub fn unpack(bytes: &[u8], limits: &Limits) -> Result<Envelope, RecordError> {
         return Err(RecordError::at("$", RecordProblem::TooLarge { bytes_max }));
     }
     let text = json::text(bytes)?;
-    json::check(text, limits.json_depth_max)?;
+    json::judge(text, limits.json_depth_max)?;
     let mut object = Value::root(text).object()?;
     let document = object.require("document")?;
     let decoded = BASE64.decode(document.string()?.as_bytes());

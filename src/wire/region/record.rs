@@ -29,7 +29,7 @@ pub fn read(document: &[u8], limits: &Limits) -> Result<Record, RecordError> {
         return Err(RecordError::at("$", RecordProblem::TooLarge { bytes_max }));
     }
     let text = json::text(document)?;
-    json::check(text, limits.json_depth_max)?;
+    json::judge(text, limits.json_depth_max)?;
     let mut object = Value::root(text).object()?;
     object.schema(SCHEMA)?;
     let mut record = Record {

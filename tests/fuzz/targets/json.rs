@@ -45,6 +45,8 @@ pub fn digest(input: &[u8]) {
         });
         let found = json::check(text, depth_max);
         assert_eq!(found.is_ok(), is_good, "{found:?}: {text:?}");
+        let judged = json::judge(text, depth_max);
+        assert_eq!(judged, found.as_ref().map(|_| ()).map_err(Clone::clone));
         if let Err(error) = found {
             assert!(error.path.starts_with('$'), "{error:?}");
             assert!(!error.to_string().contains('\n'), "{error}");

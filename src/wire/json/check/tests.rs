@@ -8,11 +8,15 @@ use super::*;
 
 const DEPTH_MAX: usize = 16;
 
+/// With a digest and without, in the same words.
 fn refused(text: &str) -> JsonError {
-    check(text, DEPTH_MAX).unwrap_err()
+    let error = check(text, DEPTH_MAX).unwrap_err();
+    assert_eq!(judge(text, DEPTH_MAX), Err(error.clone()));
+    error
 }
 
 fn digest_of(text: &str) -> Digest {
+    assert_eq!(judge(text, DEPTH_MAX), Ok(()));
     check(text, DEPTH_MAX).unwrap()
 }
 
