@@ -14,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::hash_map::RandomState;
 use std::future::{Future, poll_fn};
 use std::hash::BuildHasher as _;
+use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Poll, Waker};
 
@@ -217,17 +218,25 @@ impl Driver {
 
     /// Runs a task beside the others.
     pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.task(task).detach();
+    }
+
+    /// The same for a task that there is one of for each client: the executor is compiled once
+    /// more for its kind, and each does without an allocation of its own.
+    pub fn spawn_for_client(&self, task: impl Future<Output = ()> + 'static) {
         self.executor.spawn(task).detach();
     }
 
     /// Runs a task for as long as what it gives back is kept.
     pub fn task(&self, task: impl Future<Output = ()> + 'static) -> Task<()> {
+        // Of one type, whatever runs in it: each type would bring an executor of some kilobytes.
+        let task: Pin<Box<dyn Future<Output = ()>>> = Box::pin(task);
         self.executor.spawn(task)
     }
 
     /// Runs a task that ends when the relay begins to.
     pub fn spawn_listener(&self, task: impl Future<Output = ()> + 'static) {
-        self.listeners.borrow_mut().push(self.executor.spawn(task));
+        self.listeners.borrow_mut().push(self.task(task));
     }
 
     /// Notes something in the counters.

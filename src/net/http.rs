@@ -53,7 +53,7 @@ pub async fn serve(connection: Rc<Connection>) {
     // An error is the peer's own failure; what was worth counting is counted where it happened.
     if let Ok(Some((opening, unread))) = serve_requests(&connection).await {
         let driver = connection.driver.clone();
-        driver.spawn(stream::open(connection, opening, unread));
+        driver.spawn_for_client(stream::open(connection, opening, unread));
     }
 }
 

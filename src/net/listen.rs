@@ -63,7 +63,7 @@ fn admit(driver: &Rc<Driver>, socket: Socket, is_admin: bool) -> io::Result<()> 
     };
     let io = Io::new(Wire::Socket(Async::new(socket)?));
     let connection = Connection::new(driver.clone(), door, io);
-    driver.spawn(http::serve(connection));
+    driver.spawn_for_client(http::serve(connection));
     Ok(())
 }
 

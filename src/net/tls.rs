@@ -201,7 +201,7 @@ pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>)
 fn give_back(driver: &Rc<Driver>, place: SemaphoreGuard<'_>) {
     place.forget();
     let driver = driver.clone();
-    driver.clone().spawn(async move {
+    driver.clone().spawn_for_client(async move {
         Timer::after(PACE).await;
         driver.handshakes.add_permits(1);
     });
