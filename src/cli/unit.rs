@@ -1,20 +1,26 @@
-//! `staffetta unit`: the limits of the systemd unit that fit a configuration.
+//! `staffetta unit`: how systemd is to run the relay with a configuration.
 //!
 //! Owns the sums behind the unit's `Memory*`, `LimitNOFILE` and `TimeoutStartSec`, and prints them
-//! as a drop-in. The unit that ships has the values of the default configuration.
+//! as a drop-in; the unit that ships has the values of the default configuration. Says, too, which
+//! profile fits (with a network or without one), and which addresses the socket unit is to listen
+//! on, so that whoever installs a gateway need not read JSON with `grep`.
+//!
+//! Never opens what the configuration names: keys and certificates need not be there.
 //!
 //! The kernel counts against a unit what the relay itself does not hold: what sockets have not sent
 //! yet, and for a moment the pages of a file that is read. So a unit needs more than
 //! `limits.memory`, and is slowed down before it is ended.
 
+mod socket;
+
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::run::origin;
-use super::{Command, Exit, UsageError, complain, only_config, say};
+use super::{Command, Exit, UsageError, complain, explain, path_value, say};
 use crate::config::Config;
 use crate::limits::Limits;
-use crate::net::load::{LoadError, load};
+use crate::net::load::{LoadError, read_config};
 
 /// Where the drop-in belongs.
 const DROP_IN: &str = "/etc/systemd/system/staffetta.service.d/limits.conf";
@@ -31,45 +37,87 @@ const MIB: u64 = 1024 * KIB;
 /// The command.
 pub const COMMAND: Command = Command {
     name: "unit",
-    usage: "unit --config FILE",
-    summary: "Prints the limits of the systemd unit that fit a configuration, as a drop-in.",
+    usage: "unit --config FILE [--profile | --socket]",
+    summary: "Prints the limits of the systemd unit that fit a configuration, as a drop-in; \
+              --socket prints one with its addresses for the socket unit; --profile says whether \
+              it needs a network (online) or not (air-gap).",
     run,
 };
 
-fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
-    let config = only_config(parser, &COMMAND)?;
-    Ok(config.map_or(Exit::Done, print))
+/// What is asked about a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Limits,
+    Profile,
+    Socket,
 }
 
-fn print(path: PathBuf) -> Exit {
-    let limits = Limits::PRODUCTION;
-    match load(origin(path.clone()), &limits) {
-        Ok(loaded) => {
-            let path = path.display();
-            say(format_args!("# {DROP_IN}"));
-            say(format_args!(
-                "# Made by `staffetta unit --config {path}`; make it anew when"
-            ));
-            say(format_args!(
-                "# limits.memory, limits.connections or start_timeout_s change there."
-            ));
-            say(format_args!(
-                "[Service]\n{}",
-                UnitLimits::of(&loaded.config, &limits)
-            ));
-            Exit::Done
+fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
+    use lexopt::prelude::*;
+    let (mut config, mut form) = (None, Form::Limits);
+    while let Some(argument) = parser.next()? {
+        match (argument, form) {
+            (Long("config"), _) => config = Some(path_value(parser)?),
+            (Long("profile"), Form::Limits | Form::Profile) => form = Form::Profile,
+            (Long("socket"), Form::Limits | Form::Socket) => form = Form::Socket,
+            (Short('h') | Long("help"), _) => return Ok(explain(&COMMAND)),
+            (other, _) => return Err(other.unexpected().into()),
         }
+    }
+    let config = config.ok_or(UsageError::Missing("--config FILE"))?;
+    Ok(print(config, form))
+}
+
+fn print(path: PathBuf, form: Form) -> Exit {
+    let limits = Limits::PRODUCTION;
+    // What is relative in it starts at its folder, and systemd knows no working directory.
+    let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+    let config = match read_config(&origin(absolute), &limits) {
+        Ok(config) => config,
         Err(LoadError::Unreadable(problem)) => {
             complain(format_args!("staffetta unit: {problem}"));
-            Exit::Failed
+            return Exit::Failed;
         }
         Err(LoadError::Wrong(errors)) => {
             for error in errors {
                 complain(format_args!("{}: {error}", path.display()));
             }
-            Exit::Configuration
+            return Exit::Configuration;
+        }
+    };
+    let text = match form {
+        Form::Limits => Ok(limits_drop_in(&path, UnitLimits::of(&config, &limits))),
+        Form::Profile => Ok(profile(&config).to_owned()),
+        Form::Socket => socket::drop_in(&path, &config.listen),
+    };
+    match text {
+        Ok(text) => {
+            say(format_args!("{text}"));
+            Exit::Done
+        }
+        Err(problem) => {
+            complain(format_args!("staffetta unit: {problem}"));
+            Exit::Failed
         }
     }
+}
+
+/// `online` where connections are opened: to upstreams, other regions, the servers behind a reverse
+/// proxy.
+fn profile(config: &Config) -> &'static str {
+    let calls_nobody =
+        config.upstream.is_none() && config.region.is_none() && config.reverse_proxy.is_none();
+    if calls_nobody { "air-gap" } else { "online" }
+}
+
+fn limits_drop_in(path: &Path, limits: UnitLimits) -> String {
+    let path = path.display();
+    format!(
+        "# {DROP_IN}\n\
+         # Made by `staffetta unit --config {path}`; make it anew when\n\
+         # limits.memory, limits.connections or start_timeout_s change there.\n\
+         [Service]\n{limits}"
+    )
 }
 
 /// What a unit is allowed.
@@ -117,14 +165,59 @@ mod tests {
     use crate::config::Environment;
     use crate::limits::MemoryLoad;
 
-    fn of(limits: &str) -> UnitLimits {
+    fn config(more: &str) -> Config {
         let text = format!(
             r#"{{"instance": {{"guid": "11111111-2222-3333-4444-555555555555"}},
-                 "slots": [{{"collection": "c", "environment": "e"}}], "limits": {limits}}}"#
+                 "slots": [{{"collection": "c", "environment": "e", "source": "operator"}}],
+                 "state_dir": "s", {more}}}"#
         );
-        let production = &Limits::PRODUCTION;
-        let config = Config::parse(text.as_bytes(), &Environment::default(), production).unwrap();
-        UnitLimits::of(&config, production)
+        let environment = Environment::default();
+        Config::parse(text.as_bytes(), &environment, &Limits::PRODUCTION).unwrap()
+    }
+
+    fn of(limits: &str) -> UnitLimits {
+        let config = config(&format!(r#""limits": {limits}"#));
+        UnitLimits::of(&config, &Limits::PRODUCTION)
+    }
+
+    #[test]
+    fn whoever_opens_connections_needs_a_network() {
+        let routes = r#""ReverseProxy": {
+            "Routes": {"r": {"ClusterId": "c", "Match": {"Path": "/{**rest}"}}},
+            "Clusters": {"c": {"Destinations": {"d": {"Address": "http://10.0.0.11:80"}}}}}"#;
+        let upstream = r#""upstream": {"primary": {
+            "url": "https://relay.example", "api_key_file": "not-there"}}"#;
+        let region = r#""region": {
+            "node": "eu-1", "peer_key_file": "not-there", "trust": "none"}"#;
+        for (more, expected) in [
+            (r#""seed": {"file": "not-there"}"#, "air-gap"),
+            (r#"/* no "upstream" here */ "limits": {}"#, "air-gap"),
+            (upstream, "online"),
+            (region, "online"),
+            (routes, "online"),
+        ] {
+            assert_eq!(profile(&config(more)), expected, "{more}");
+        }
+    }
+
+    #[test]
+    fn what_the_configuration_names_need_not_be_there() {
+        let name = format!("staffetta-unit-{}.json", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let text = r#"{"instance": {"guid": "11111111-2222-3333-4444-555555555555"},
+            "slots": [{"collection": "c", "environment": "e"}],
+            "client_keys": [{"id": "k", "key_file": "${CREDENTIALS_DIRECTORY}/key"}],
+            "tls": {"cert": "relay.crt", "key": "relay.key"}}"#;
+        for form in [Form::Limits, Form::Profile, Form::Socket] {
+            assert_eq!(print(path.clone(), form), Exit::Failed);
+        }
+        std::fs::write(&path, text).unwrap();
+        for form in [Form::Limits, Form::Profile, Form::Socket] {
+            assert_eq!(print(path.clone(), form), Exit::Done);
+        }
+        std::fs::write(&path, "{}").unwrap();
+        assert_eq!(print(path.clone(), Form::Profile), Exit::Configuration);
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

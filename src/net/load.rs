@@ -89,8 +89,11 @@ pub enum LoadError {
     Wrong(Vec<ConfigError>),
 }
 
-/// Reads the configuration and what it names.
-pub fn load(origin: Origin, limits: &Limits) -> Result<Loaded, LoadError> {
+/// Reads the configuration, and nothing that it names.
+///
+/// # Errors
+/// See [`LoadError`]. Bounded by `Limits::config_bytes_max`.
+pub fn read_config(origin: &Origin, limits: &Limits) -> Result<Config, LoadError> {
     let text = match disk::read_bounded(&origin.path, limits.config_bytes_max) {
         Ok(Some(text)) => text,
         Ok(None) => {
@@ -99,7 +102,12 @@ pub fn load(origin: Origin, limits: &Limits) -> Result<Loaded, LoadError> {
         }
         Err(error) => return Err(LoadError::Unreadable(error.to_string())),
     };
-    let config = Config::parse(&text, &origin.environment, limits).map_err(LoadError::Wrong)?;
+    Config::parse(&text, &origin.environment, limits).map_err(LoadError::Wrong)
+}
+
+/// Reads the configuration and what it names.
+pub fn load(origin: Origin, limits: &Limits) -> Result<Loaded, LoadError> {
+    let config = read_config(&origin, limits)?;
     let mut problems = Vec::new();
     let mut keys = Vec::new();
     let mut unreadable = 0;
