@@ -382,7 +382,7 @@ def test_the_generated_limits_are_taken():
     drop_in("limits", run("staffetta", "unit", "--config", str(CONFIG)))
     systemctl("restart", "staffetta")
     found = (show("MemoryHigh"), show("MemoryMax"), show("LimitNOFILE"))
-    assert found == (str(9 << 20), str(17 << 20), "208"), found
+    assert found == (str(9 << 20), str(17 << 20), "4096"), found
     assert "LimitNOFILE" not in journal("-5s"), "and suffice"
 
 
