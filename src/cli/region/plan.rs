@@ -8,6 +8,8 @@
 //!
 //! Never takes a switch back that may have begun, and never changes the past.
 
+#[cfg(test)]
+mod rig;
 mod sites;
 mod turns;
 
@@ -357,47 +359,11 @@ pub fn lines(record: &Record, time: WallMs) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::rig::{HOUR, LIMITS, NOW, change, founding, id};
     use super::*;
-
-    const LIMITS: Limits = Limits::PRODUCTION;
-    const NOW: WallMs = WallMs::from_unix_ms(1_800_000_000_000);
-    const HOUR: Duration = Duration::from_secs(3600);
-
-    fn id(text: &str) -> Id {
-        Id::new(text).unwrap()
-    }
-
-    fn site(name: &str) -> Site {
-        let node = format!("{name}-1");
-        let url = format!("https://{node}:7070");
-        Site {
-            name: id(name),
-            nodes: vec![(id(&node), url)],
-        }
-    }
 
     fn first() -> Record {
         new(&founding("au"), &LIMITS).unwrap().record
-    }
-
-    fn founding(primary: &str) -> Founding {
-        Founding {
-            cluster: id("plant"),
-            sites: vec![site("au"), site("eu"), site("us")],
-            primary: id(primary),
-            timing: TIMING,
-            turns: None,
-            issued_at: NOW,
-        }
-    }
-
-    fn change(to: &str, at: WallMs, issued_at: WallMs) -> Change {
-        Change {
-            matching: Matching::default(),
-            to: id(to),
-            at,
-            issued_at,
-        }
     }
 
     #[test]

@@ -140,43 +140,18 @@ fn words(record: &Record, site: &Site) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Change, Founding, TIMING, lines, new, switch};
+    use super::super::rig::{HOUR, LIMITS, NOW, change, founding, id, site};
+    use super::super::{Founding, lines, new, switch};
     use super::*;
     use crate::model::region::Matching;
-    use crate::time::Duration;
-
-    const LIMITS: Limits = Limits::PRODUCTION;
-    const NOW: WallMs = WallMs::from_unix_ms(1_800_000_000_000);
-    const HOUR: Duration = Duration::from_secs(3600);
-
-    fn id(text: &str) -> Id {
-        Id::new(text).unwrap()
-    }
-
-    fn site(name: &str, nodes: &[&str]) -> Site {
-        let node = |node: &&str| (id(node), format!("https://{node}:7070"));
-        Site {
-            name: id(name),
-            nodes: nodes.iter().map(node).collect(),
-        }
-    }
 
     /// au is primary, and eu an hour from now.
     fn record() -> Record {
         let founding = Founding {
-            cluster: id("plant"),
             sites: vec![site("au", &["au-1"]), site("eu", &["eu-1", "eu-2"])],
-            primary: id("au"),
-            timing: TIMING,
-            turns: None,
-            issued_at: NOW,
+            ..founding("au")
         };
-        let change = Change {
-            matching: Matching::default(),
-            to: id("eu"),
-            at: NOW + HOUR,
-            issued_at: NOW,
-        };
+        let change = change("eu", NOW + HOUR, NOW);
         let first = new(&founding, &LIMITS).unwrap().record;
         switch(&first, &change, &LIMITS).unwrap().record
     }

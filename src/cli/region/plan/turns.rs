@@ -195,17 +195,12 @@ pub(super) fn unroll(class: &mut SlotClass, now: WallMs, until: WallMs, limits: 
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Change, Founding, Site, TIMING, lines, new, switch};
+    use super::super::rig::{HOUR, LIMITS, change, founding, id};
+    use super::super::{Founding, lines, new, switch};
     use super::*;
 
-    const LIMITS: Limits = Limits::PRODUCTION;
-    const HOUR: Duration = Duration::from_secs(3600);
     /// 2027-01-15T00:00:00Z.
     const MIDNIGHT: WallMs = WallMs::from_unix_ms(1_799_971_200_000);
-
-    fn id(text: &str) -> Id {
-        Id::new(text).unwrap()
-    }
 
     fn day(text: &str) -> Turns {
         Turns::parse(text, HOUR * 24).unwrap()
@@ -213,28 +208,12 @@ mod tests {
 
     /// Issued an hour before midnight, us being primary until then.
     fn sun() -> Record {
-        let site = |name: &str| Site {
-            name: id(name),
-            nodes: vec![(id(&format!("{name}-1")), format!("https://{name}:7070"))],
-        };
         let founding = Founding {
-            cluster: id("plant"),
-            sites: vec![site("au"), site("eu"), site("us")],
-            primary: id("us"),
-            timing: TIMING,
             turns: Some((day("00:00=au,08:00=eu,16:00=us"), MIDNIGHT)),
             issued_at: MIDNIGHT - HOUR,
+            ..founding("us")
         };
         new(&founding, &LIMITS).unwrap().record
-    }
-
-    fn change(to: &str, at: WallMs, issued_at: WallMs) -> Change {
-        Change {
-            matching: Matching::default(),
-            to: id(to),
-            at,
-            issued_at,
-        }
     }
 
     #[test]
