@@ -18,6 +18,7 @@ use crate::net::driver::Driver;
 use crate::net::region::replica;
 use crate::net::upstream::UpstreamError;
 use crate::net::upstream::error::Problem;
+use crate::state::session::Loss;
 use crate::state::spool::Outcome;
 use crate::wire::usage;
 
@@ -46,24 +47,24 @@ pub async fn report(driver: &Rc<Driver>, kind: ReportKind, body: Vec<u8>) -> Out
     }
 }
 
+/// An answer speaks for itself; what else went wrong means the same as for a document.
 fn outcome(error: &UpstreamError) -> Outcome {
-    match &error.problem {
-        Problem::Status {
-            status,
-            retry_after,
-        } => Outcome::of_status(*status, *retry_after),
-        Problem::KeyRefused { .. } | Problem::NoKey | Problem::Unsendable(_) => Outcome::Denied,
-        Problem::Resolve(_)
-        | Problem::Connect(_)
-        | Problem::NoNetwork
-        | Problem::Proxy { .. }
-        | Problem::Tls(_)
-        | Problem::Timeout(_)
-        | Problem::Protocol(_)
-        | Problem::Redirect { .. }
-        | Problem::TooLarge { .. }
-        | Problem::Closed(_)
-        | Problem::Busy => Outcome::Later(None),
+    if let Problem::Status {
+        status,
+        retry_after,
+    } = error.problem
+    {
+        return Outcome::of_status(status, retry_after);
+    }
+    match error.loss() {
+        Loss::Denied => Outcome::Denied,
+        Loss::Refused { retry_after } => Outcome::Later(retry_after),
+        Loss::Unreachable
+        | Loss::Closed
+        | Loss::Silent
+        | Loss::NoHeartbeat
+        | Loss::Unusable
+        | Loss::ClockNotSet => Outcome::Later(None),
     }
 }
 
