@@ -221,7 +221,7 @@ impl Scrape {
             .expiries()
             .map(|(reason, count)| ([("reason", Reason::as_str(reason))], count));
         text.counters("expiries", "Connections ended by a deadline.", expiries)?;
-        for (name, help, count) in [
+        text.totals([
             ("connections", "Connections taken in.", counters.connections),
             (
                 "connections_lobby",
@@ -250,10 +250,7 @@ impl Scrape {
                 counters.handshakes_refused,
             ),
             ("tunnels", "CONNECT tunnels opened.", counters.tunnels),
-        ] {
-            text.counter(name, help, count)?;
-        }
-        Ok(())
+        ])
     }
 
     fn requests(&self, text: &mut Text<'_>) -> fmt::Result {
@@ -262,7 +259,7 @@ impl Scrape {
             .refusals()
             .map(|(reject, count)| ([("reason", Reject::as_str(reject))], count));
         text.counters("refusals", "Requests turned away.", refusals)?;
-        for (name, help, count) in [
+        text.totals([
             (
                 "requests",
                 "Requests whose head was read.",
@@ -284,10 +281,7 @@ impl Scrape {
                 counters.documents_not_modified,
             ),
             ("tokens", "Tokens issued.", counters.tokens),
-        ] {
-            text.counter(name, help, count)?;
-        }
-        Ok(())
+        ])
     }
 
     fn seed(&self, text: &mut Text<'_>) -> fmt::Result {
@@ -354,6 +348,15 @@ impl Text<'_> {
             .0
             .encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(value).encode(encoder)
+    }
+
+    /// Counters without labels: name, help and value of each.
+    fn totals<'c>(
+        &mut self,
+        counters: impl IntoIterator<Item = (&'c str, &'c str, u64)>,
+    ) -> fmt::Result {
+        let mut counters = counters.into_iter();
+        counters.try_for_each(|(name, help, value)| self.counter(name, help, value))
     }
 
     fn counters<L: EncodeLabelSet>(

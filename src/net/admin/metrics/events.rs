@@ -43,7 +43,7 @@ impl Scrape {
 
     fn deliveries(&self, text: &mut Text<'_>) -> fmt::Result {
         let events = &self.status.events;
-        for (name, help, count) in [
+        text.totals([
             (
                 "event_posts_delivered",
                 "Reports that the upstream took.",
@@ -69,9 +69,7 @@ impl Scrape {
                 "Entries lost because memory or disk were full, summed.",
                 events.dropped_entries,
             ),
-        ] {
-            text.counter(name, help, count)?;
-        }
+        ])?;
         for (name, help, value) in [
             (
                 "event_entries_waiting",
