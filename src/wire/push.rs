@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DecodeError;
 use super::http::response::Answer;
+use super::json::line;
 use crate::model::{Revision, SlotKey};
 use crate::time::Duration;
 
@@ -328,13 +329,6 @@ pub fn detail(body: &[u8]) -> Option<String> {
     let read: Detailed = serde_json::from_slice(body).ok()?;
     let sentences: Vec<String> = [read.title, read.detail].into_iter().flatten().collect();
     (!sentences.is_empty()).then(|| sentences.join(" "))
-}
-
-fn line(document: &impl Serialize) -> Vec<u8> {
-    // Strings and numbers have no way to fail.
-    let mut line = serde_json::to_vec(document).unwrap_or_default();
-    line.push(b'\n');
-    line
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! and either refuses it (syntax, duplicate keys, nesting, numbers) or gives its digest;
 //! [`judge`] does so where nobody wants the digest.
 //! [`slice`](mod@slice) then cuts it into borrowed pieces, so that what is kept stays byte for byte
-//! as it was received.
+//! as it was received. [`line`](fn@line) writes the small documents of our own.
 //!
 //! Never builds a tree of values over a document: that costs eight times its size. Never looks at
 //! what a document means; that is `wire::document`.
@@ -20,7 +20,17 @@ pub mod slice;
 pub use check::{Step, check, check_without, judge};
 pub use compact::compact;
 
+use serde::Serialize;
 use std::fmt;
+
+/// What we have to say ourselves, on a line of its own, which those want who ask in a terminal. It
+/// has strings, numbers and string keys only.
+pub fn line(document: &impl Serialize) -> Vec<u8> {
+    // These have no way to fail.
+    let mut line = serde_json::to_vec(document).unwrap_or_default();
+    line.push(b'\n');
+    line
+}
 
 /// Why a JSON text was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! with a problem (RFC 9457): a reason for programs, a sentence for people. Which status goes with
 //! which reason is said by whoever refuses.
 
+use crate::wire::json::line;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -35,13 +36,6 @@ pub fn refused(status: u16, reason: &str, detail: &str) -> Vec<u8> {
         reason,
         detail,
     })
-}
-
-fn line(document: &impl Serialize) -> Vec<u8> {
-    // Strings and numbers have no way to fail.
-    let mut line = serde_json::to_vec(document).unwrap_or_default();
-    line.push(b'\n');
-    line
 }
 
 #[cfg(test)]
