@@ -10,10 +10,12 @@ use smol::LocalExecutor;
 
 use crate::config::{Config, Environment};
 use crate::limits::Limits;
+use crate::model::{SlotKey, Snapshot};
 use crate::state::access::{AllowedSlots, LoadedKey, TokenForm};
 use crate::state::relay::Relay;
 use crate::time::{Duration, Wall};
 use crate::wire::iam;
+use crate::wire::seed::Seed;
 
 use super::clock::{Clock, Hands};
 use super::connection::{Connection, Door};
@@ -37,6 +39,27 @@ const CONFIG: &[u8] = br#"{
         { "collection": "c", "environment": "f" }
     ]
 }"#;
+
+/// A document that the slot `c/e` can be made of: one property, of this value.
+pub fn content(marker: &str) -> String {
+    format!(
+        r#"{{"environments":[{{"environment_id":"e","name":"E","features":[],"properties":[
+        {{"property_id":"p","name":"P","type":"STRING","format":"TEXT","value":"{marker}",
+        "segment_rules":[]}}]}}],"collections":[{{"collection_id":"c","name":"C"}}],
+        "segments":[]}}"#
+    )
+}
+
+/// What `c/e` is made of such a document.
+pub fn snapshot(marker: &str) -> Snapshot {
+    let (text, limits) = (content(marker), Limits::PRODUCTION);
+    // cannot fail: it is right there
+    let key = SlotKey::parse("c/e").unwrap();
+    // cannot fail: it is above
+    let seed = Seed::parse(text.as_bytes(), &limits).unwrap();
+    // cannot fail: it has the slot
+    seed.snapshot(&key, &limits).unwrap()
+}
 
 /// A driver that runs whenever it is let.
 pub struct Rig {

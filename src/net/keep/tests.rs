@@ -2,33 +2,20 @@
 
 use super::*;
 use crate::limits::Limits;
-use crate::model::{Past, SlotKey, Snapshot, Source};
+use crate::model::{Past, SlotKey, Source};
 use crate::net::connection::Door;
 use crate::net::disk::crash_tests::Model;
 use crate::net::disk::scratch::Scratch;
 use crate::net::disk::{Failing, write_on};
 use crate::net::notify::Notify;
-use crate::net::rig::Rig;
+use crate::net::rig::{Rig, snapshot};
 use crate::net::spool;
 use crate::state::spool::{Outcome, Spool};
-use crate::wire::seed::Seed;
 use rustix::io::Errno;
 use std::fs;
 
 const LIMITS: &Limits = &Limits::PRODUCTION;
 const FIRST: SlotIndex = SlotIndex(0);
-
-fn document(marker: &str) -> Snapshot {
-    let seed = format!(
-        r#"{{"environments":[{{"environment_id":"e","name":"E","features":[],"properties":[
-        {{"property_id":"p","name":"P","type":"STRING","format":"TEXT","value":"{marker}",
-        "segment_rules":[],"collections":[{{"collection_id":"c","name":"C"}}]}}]}}],
-        "collections":[{{"collection_id":"c","name":"C"}}],"segments":[]}}"#
-    );
-    let slot = SlotKey::parse("c/e").unwrap();
-    let seed = Seed::parse(seed.as_bytes(), LIMITS).unwrap();
-    seed.snapshot(&slot, LIMITS).unwrap()
-}
 
 /// A relay with this state folder, and how its start went.
 fn start(folder: &Path) -> (Rig, Result<(), DiskError>) {
@@ -59,7 +46,7 @@ fn stop(rig: Rig) {
 }
 
 fn publish(rig: &Rig, marker: &str, source: Source) {
-    rig.driver.publish(FIRST, Rc::new(document(marker)), source);
+    rig.driver.publish(FIRST, Rc::new(snapshot(marker)), source);
     rig.settle();
 }
 
@@ -292,7 +279,7 @@ fn a_file_that_cannot_be_read_is_left_alone_until_it_can() {
     std::os::unix::fs::symlink(&path, &path).unwrap();
     let rig = started(scratch.folder());
     publish(&rig, "three", Source::Seed);
-    let second = Rc::new(document("other"));
+    let second = Rc::new(snapshot("other"));
     rig.driver.publish(SlotIndex(1), second, Source::Seed);
     for _ in 0..20 {
         rig.advance(LIMITS.save_retry_max);
@@ -423,7 +410,7 @@ fn a_power_cut_at_any_moment_leaves_a_whole_record_that_is_not_too_old() {
     let path = folder.join(wire::file_name(&slot));
     let records: Vec<Vec<u8>> = (1..=4)
         .map(|number| {
-            let snapshot = document(&number.to_string());
+            let snapshot = snapshot(&number.to_string());
             wire::encode(&wire::Record {
                 slot: slot.clone(),
                 digest: snapshot.digest,

@@ -7,7 +7,7 @@ use crate::net::disk::scratch::Scratch;
 use crate::net::disk::{Access, DiskError, Failing, write_on};
 use crate::net::notify::Notify;
 use crate::net::pipe::End;
-use crate::net::rig::Rig;
+use crate::net::rig::{Rig, content, snapshot};
 use crate::state::slots::Adoption;
 use crate::wire::keep as record;
 use std::cell::RefCell;
@@ -17,21 +17,6 @@ use std::path::Path;
 
 const LIMITS: &Limits = &Limits::PRODUCTION;
 const FIRST: SlotIndex = SlotIndex(0);
-
-fn document(marker: &str) -> String {
-    format!(
-        r#"{{"environments":[{{"environment_id":"e","name":"E","features":[],"properties":[
-        {{"property_id":"p","name":"P","type":"STRING","format":"TEXT","value":"{marker}",
-        "segment_rules":[]}}]}}],"collections":[{{"collection_id":"c","name":"C"}}],
-        "segments":[]}}"#
-    )
-}
-
-fn snapshot(marker: &str) -> Rc<Snapshot> {
-    let (text, key) = (document(marker), SlotKey::parse("c/e").unwrap());
-    let seed = Seed::parse(text.as_bytes(), LIMITS).unwrap();
-    Rc::new(seed.snapshot(&key, LIMITS).unwrap())
-}
 
 /// A relay whose slot `c/e` is the operator's, and `c/f` is not.
 fn relay_of(limits: Limits, folder: &Path) -> Rig {
@@ -72,7 +57,7 @@ fn put(rig: &Rig, fields: &str, body: &[u8]) -> String {
 }
 
 fn push(rig: &Rig, marker: &str) -> String {
-    put(rig, "", document(marker).as_bytes())
+    put(rig, "", content(marker).as_bytes())
 }
 
 fn ask(rig: &Rig, line: &str) -> String {
@@ -141,7 +126,7 @@ fn a_push_is_kept_and_served_and_survives_a_restart() {
     let serves = told.slots[0].serves.as_ref().unwrap();
     assert_eq!(serves.revision.as_deref(), Some("0-2"));
     assert_eq!(serves.pushed_at.as_deref(), Some("2027-01-15T08:00:00Z"));
-    let answer = put(&rig, "If-Match: \"0-2\"\r\n", document("three").as_bytes());
+    let answer = put(&rig, "If-Match: \"0-2\"\r\n", content("three").as_bytes());
     assert_eq!(etag(&answer), Some("0-3"));
 }
 
@@ -163,7 +148,7 @@ fn subscribers_are_told() {
 fn every_form_of_a_body_gives_the_same() {
     let scratch = Scratch::new("push-forms");
     let rig = relay(scratch.folder());
-    let text = document("form");
+    let text = content("form");
     let gzip = gzip::compress(text.as_bytes());
     let chunked = |body: &[u8]| {
         let mut chunks = Vec::new();
@@ -203,10 +188,10 @@ fn every_form_of_a_body_gives_the_same() {
 
 /// Status, a part of the text, and the request.
 fn refusals() -> Vec<(&'static str, &'static str, Vec<u8>)> {
-    let good = document("good");
+    let good = content("good");
     let good = good.as_bytes();
-    let bad = document("bad").replace("STRING", "COLOUR");
-    let other = document("bad").replace("\"c\"", "\"d\"");
+    let bad = content("bad").replace("STRING", "COLOUR");
+    let other = content("bad").replace("\"c\"", "\"d\"");
     let bomb = gzip::compress(&vec![b' '; LIMITS.push_bytes_max + 1]);
     let long = vec![b' '; LIMITS.push_bytes_max + 1];
     let chunk = format!("{:x}\r\n", long.len());
@@ -302,7 +287,7 @@ fn pushes_take_turns_and_too_many_are_told_to_come_back() {
     push(&rig, "first");
     let mut clients: Vec<End> = (0..5).map(|_| rig.connect(Door::AdminLocal)).collect();
     for (number, client) in clients.iter_mut().enumerate() {
-        let body = document(&number.to_string());
+        let body = content(&number.to_string());
         let request = whole("If-Match: \"0-1\"\r\n", body.as_bytes());
         client.write(&[std::io::IoSlice::new(&request)]).unwrap();
     }
@@ -351,20 +336,23 @@ fn bodies_that_wait_have_their_own_bounded_room() {
 fn a_seed_fills_the_slot_until_something_is_pushed() {
     let scratch = Scratch::new("push-seed");
     let rig = relay(scratch.folder());
-    rig.driver.publish(FIRST, snapshot("seed"), Source::Seed);
+    rig.driver
+        .publish(FIRST, Rc::new(snapshot("seed")), Source::Seed);
     rig.settle();
     let shown = ask(&rig, "GET /v1/slots/c/e");
     assert_eq!(etag(&shown), Some("0-1"), "{shown}");
-    rig.driver.publish(FIRST, snapshot("newer"), Source::Seed);
-    let stale = put(&rig, "If-Match: \"0-1\"\r\n", document("pushed").as_bytes());
+    rig.driver
+        .publish(FIRST, Rc::new(snapshot("newer")), Source::Seed);
+    let stale = put(&rig, "If-Match: \"0-1\"\r\n", content("pushed").as_bytes());
     assert_eq!(code(&stale), "412", "the seed was replaced meanwhile");
-    let answer = put(&rig, "If-Match: \"0-2\"\r\n", document("pushed").as_bytes());
+    let answer = put(&rig, "If-Match: \"0-2\"\r\n", content("pushed").as_bytes());
     assert_eq!(etag(&answer), Some("0-3"));
     assert!(
         kept(&scratch).contains("\"pushed\""),
         "over the seed that was kept"
     );
-    rig.driver.publish(FIRST, snapshot("newest"), Source::Seed);
+    rig.driver
+        .publish(FIRST, Rc::new(snapshot("newest")), Source::Seed);
     rig.settle();
     assert!(serves(&rig, "pushed", Source::Operator));
 }
@@ -381,7 +369,7 @@ thread_local! {
 fn overtaken(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
     let driver = DRIVER.take();
     if let Some(driver) = driver {
-        let adoption = driver.publish(FIRST, snapshot("seed"), Source::Seed);
+        let adoption = driver.publish(FIRST, Rc::new(snapshot("seed")), Source::Seed);
         assert_eq!(adoption, Adoption::Superseded);
     }
     crate::net::disk::atomic_write(path, bytes, Access::Private)
@@ -391,7 +379,8 @@ fn overtaken(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
 fn a_seed_that_comes_while_a_push_is_kept_gets_neither_its_revision_nor_its_file() {
     let scratch = Scratch::new("push-overtaken");
     let rig = relay(scratch.folder());
-    rig.driver.publish(FIRST, snapshot("old"), Source::Seed);
+    rig.driver
+        .publish(FIRST, Rc::new(snapshot("old")), Source::Seed);
     rig.settle();
     rig.driver.keep.borrow_mut().write = overtaken;
     DRIVER.set(Some(rig.driver.clone()));
@@ -456,7 +445,7 @@ fn modelled(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
 /// Pushes, and notes among the operations of the disk when 200 was said. The status.
 fn push_and_note(rig: &Rig, number: usize) -> String {
     let mut client = rig.connect(Door::AdminLocal);
-    let request = whole("", document(&number.to_string()).as_bytes());
+    let request = whole("", content(&number.to_string()).as_bytes());
     client.write(&[std::io::IoSlice::new(&request)]).unwrap();
     let (mut answer, mut buffer) = (Vec::new(), [0; 4096]);
     while rig.step() {

@@ -16,6 +16,7 @@ use crate::config::Secret;
 use crate::limits::{Limits, Region as Bounds};
 use crate::net::connection::Door;
 use crate::net::load::{self, Loaded};
+use crate::net::rig::content;
 use crate::time::{Duration, Wall};
 
 const NAMES: [&str; 2] = ["au-1", "eu-1"];
@@ -24,16 +25,6 @@ const AU: usize = 0;
 const EU: usize = 1;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// What may be pushed to the slot `c/e`.
-fn content(marker: &str) -> String {
-    format!(
-        r#"{{"environments":[{{"environment_id":"e","name":"E","features":[],"properties":[
-        {{"property_id":"p","name":"P","type":"STRING","format":"TEXT","value":"{marker}",
-        "segment_rules":[]}}]}}],"collections":[{{"collection_id":"c","name":"C"}}],
-        "segments":[]}}"#
-    )
-}
 
 fn get(target: &str, key: &str) -> Vec<u8> {
     format!("GET {target} HTTP/1.1\r\nHost: r\r\nAuthorization: Bearer {key}\r\n\r\n").into_bytes()
@@ -74,7 +65,11 @@ fn settled(test: &str) -> Sites {
 }
 
 fn settled_by(test: &str, switches: &str) -> Sites {
-    let sites = Sites::new(test, &NAMES);
+    settled_with(test, switches, limits())
+}
+
+fn settled_with(test: &str, switches: &str, limits: Limits) -> Sites {
+    let sites = Sites::with(test, &NAMES, limits);
     for index in [AU, EU] {
         sites.bring(index, &document(1, &NAMES, switches)).unwrap();
     }
@@ -109,6 +104,19 @@ fn differing(test: &str) -> Sites {
 fn switch_to_eu() -> String {
     let at = "2027-01-15T08:00:10Z";
     format!(r#"{{ "at": "{at}", "to": "r-eu-1", "epoch": 6 }}"#)
+}
+
+/// A moment before its term `eu-1` cannot hear whether the one before has ended: what comes to it
+/// is held, within these bounds.
+fn holding(test: &str, bounds: &'static Bounds) -> Sites {
+    let limits = Limits {
+        region: bounds,
+        ..limits()
+    };
+    let sites = settled_with(test, &switch_to_eu(), limits);
+    sites.cut(AU, EU);
+    sites.advance(Duration::from_millis(8_900));
+    sites
 }
 
 fn status(sites: &Sites, index: usize) -> String {

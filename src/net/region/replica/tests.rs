@@ -15,6 +15,7 @@ use crate::net::follow;
 use crate::net::pipe::End;
 use crate::net::region::rig::{PEER_KEY, Sites, document};
 use crate::net::region::{now, store};
+use crate::net::rig::content;
 use crate::state::region::SubjectIndex;
 use crate::state::spool::Outcome;
 use crate::time::Duration;
@@ -39,15 +40,6 @@ fn sites(test: &str, switches: &str) -> Sites {
     }
     sites.advance(SECOND * 2);
     sites
-}
-
-fn content(marker: &str) -> String {
-    format!(
-        r#"{{"environments":[{{"environment_id":"e","name":"E","features":[],"properties":[
-        {{"property_id":"p","name":"P","type":"STRING","format":"TEXT","value":"{marker}",
-        "segment_rules":[]}}]}}],"collections":[{{"collection_id":"c","name":"C"}}],
-        "segments":[]}}"#
-    )
 }
 
 /// Pushes to `c/e` by way of a relay; the status of the answer.

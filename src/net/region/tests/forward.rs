@@ -131,18 +131,7 @@ fn more_writes_than_may_be_held_are_told_to_come_back() {
         parked_max: 2,
         ..SHORT
     };
-    let limits = Limits {
-        region: &FEW,
-        ..limits()
-    };
-    let sites = Sites::with("region-full", &NAMES, limits);
-    let switch = switch_to_eu();
-    for index in [AU, EU] {
-        sites.bring(index, &document(1, &NAMES, &switch)).unwrap();
-    }
-    sites.advance(SECOND);
-    sites.cut(AU, EU);
-    sites.advance(Duration::from_millis(8_900));
+    let sites = holding("region-full", &FEW);
     let mut clients = [(); 3].map(|()| sites.connect(EU, Door::AdminLocal));
     for (number, client) in clients.iter_mut().enumerate() {
         sites.send(client, &put("", &content(&number.to_string())));

@@ -118,11 +118,7 @@ fn the_next_primary_parks_what_comes_for_its_term() {
 fn too_much_or_too_large_is_refused_before_anybody_is_asked() {
     let mut limits = limits();
     limits.push_bytes_max = 2_000;
-    let sites = Sites::with("region-large", &NAMES, limits);
-    for index in [AU, EU] {
-        sites.bring(index, &document(1, &NAMES, "")).unwrap();
-    }
-    sites.advance(SECOND);
+    let sites = settled_with("region-large", "", limits);
     let long = content(&"x".repeat(2_000));
     let answer = sites.ask(EU, Door::AdminLocal, &put("", &long));
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");

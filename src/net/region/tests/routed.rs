@@ -185,18 +185,7 @@ fn content_that_came_with_the_head_counts_among_what_is_held() {
         parked_bytes_max: 10,
         ..SHORT
     };
-    let limits = Limits {
-        region: &LITTLE,
-        ..limits()
-    };
-    let sites = Sites::with("routed-bytes", &NAMES, limits);
-    let switch = switch_to_eu();
-    for index in [AU, EU] {
-        sites.bring(index, &document(1, &NAMES, &switch)).unwrap();
-    }
-    sites.advance(SECOND);
-    sites.cut(AU, EU);
-    sites.advance(Duration::from_millis(8_900));
+    let sites = holding("routed-bytes", &LITTLE);
     let mut clients = [(); 3].map(|()| sites.connect(EU, Door::Sdk));
     for client in &mut clients {
         sites.send(client, &post("", "order"));
