@@ -5,7 +5,8 @@ Each line of the table is a server with a swarm of its own; all run at once and 
 round each, so that every line sees the same machine. See README.md for the method.
 """
 
-from rig import Rig, arguments, fail, machine, median, raise_open_files, ratio, table
+from rig import (Rig, arguments, fail, in_turn, machine, median, raise_open_files, ratio,
+                 table)
 from peers import BROKERS
 from seed import ADMIN_TOKEN, CONFIG_PATH, SSE_PATH, WS_PATH, Double, Relay, seed
 
@@ -153,8 +154,7 @@ def main():
                 machine(rig)
             found = lines(rig, options, kind)
             for number in range(options.rounds + 1):
-                turn = number % len(found)
-                for line in found[turn:] + found[:turn]:
+                for line in in_turn(found, number):
                     line.round(number)
             report(kind, found)
 

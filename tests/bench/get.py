@@ -5,11 +5,9 @@ The relay, nginx with a static file (one worker) and the raw loop serve the same
 path; wrk asks each in turn. See README.md for the method.
 """
 
-import os
-import re
 import subprocess
-from rig import (CLIENT_CPU, Rig, arguments, fail, free_port, machine, median, raise_open_files,
-                 ratio, require, table)
+from rig import (Rig, arguments, fail, free_port, in_turn, machine, median, raise_open_files, ratio,
+                 require, table, wrk)
 from seed import CONFIG_PATH, Relay, seed
 
 NGINX = """
@@ -55,17 +53,8 @@ def fetch(port, token):
 
 def measure(program, port, token, options):
     """One round: (requests per second, CPU microseconds per request)."""
-    pinned = ["taskset", "-c", str(CLIENT_CPU)] if os.cpu_count() > 1 else []
-    command = [*pinned, "wrk", "-t1", f"-c{options.connections}", f"-d{options.seconds}s",
-               "-H", f"Authorization: Bearer {token}", f"http://127.0.0.1:{port}{CONFIG_PATH}"]
-    before = program.cpu_ns()
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    spent = program.cpu_ns() - before
-    if "Non-2xx" in output or "Socket errors" in output:
-        fail(f"{program.name}: {output}")
-    requests = int(re.search(r"(\d+) requests in", output)[1])
-    per_second = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])
-    return per_second, spent / requests / 1000
+    url = f"http://127.0.0.1:{port}{CONFIG_PATH}"
+    return wrk(program, options, f"Authorization: Bearer {token}", url)
 
 
 def main():
@@ -95,8 +84,7 @@ def main():
               f"interleaved rounds, medians; document {len(document):,} bytes")
         rounds = {program.name: [] for program, _ in servers}
         for number in range(options.rounds):
-            turn = number % len(servers)
-            for program, port in servers[turn:] + servers[:turn]:
+            for program, port in in_turn(servers, number):
                 rounds[program.name].append(measure(program, port, token, options))
         report(rounds)
 

@@ -6,7 +6,7 @@ Each kind gets a fresh relay, so that no line inherits another's heap. See READM
 
 import time
 from rig import Rig, arguments, machine, raise_open_files, table
-from seed import CONFIG_PATH, SSE_PATH, WS_PATH, Relay, seed
+from seed import CONFIG_PATH, SSE_PATH, WS_PATH, Subject
 
 PATHS = {"sse": SSE_PATH, "ws": WS_PATH, "keepalive": CONFIG_PATH}
 
@@ -24,16 +24,8 @@ def settle(program):
 
 def measure(rig, options, kind, tls):
     name = f"{kind}-tls" if tls else kind
-    if rig.relay:
-        relay = Relay(rig, name, options.size, tls, options.clients + 64)
-        program, port, token = relay.program, relay.port, relay.token()
-    else:
-        program, port = rig.raw_loop(seed(options.size, 0), name)
-        token = "t" * 300
-    argv = ["--kind", kind, "--to", f"127.0.0.1:{port}", "--path", PATHS[kind],
-            "--header", f"Authorization: Bearer {token}"]
-    if tls:
-        argv += ["--tls-ca", relay.ca, "--tls-name", "localhost"]
+    subject = Subject(rig, options, name, tls)
+    program, argv = subject.program, subject.clients(kind, PATHS[kind])
     warm, _ = rig.swarm(f"{name}-warm", [*argv, "--clients", 1])
     rig.stop(warm)
     before = settle(program)

@@ -8,7 +8,7 @@ as a seed, and the raw loop: what following an upstream costs is the difference 
 import os
 from pathlib import Path
 from fanout import Line, report
-from rig import ROOT, Rig, arguments, fail, machine, raise_open_files
+from rig import ROOT, Rig, arguments, fail, in_turn, machine, raise_open_files
 
 
 def main():
@@ -33,8 +33,7 @@ def main():
                      double=options.double),
             ]
             for turn in range(options.rounds + 1):
-                first = turn % len(found)
-                for line in found[first:] + found[:first]:
+                for line in in_turn(found, turn):
                     line.round(turn)
             report(kind, found)
 

@@ -10,8 +10,8 @@ import re
 import subprocess
 from get import NGINX
 from idle import settle
-from rig import (CLIENT_CPU, Rig, arguments, fail, free_port, json_line, machine, median,
-                 raise_open_files, ratio, require, table)
+from rig import (CLIENT_CPU, Rig, arguments, fail, free_port, in_turn, json_line, machine, median,
+                 raise_open_files, ratio, require, table, wrk)
 
 COOKIE = "Bench.Affinity"
 SIZES = {"1 KB": 1_000, "20 KB": 20_000}
@@ -96,17 +96,8 @@ def cookie_of(port):
 
 def measure(program, port, label, options):
     """One round: (requests per second, CPU microseconds per request)."""
-    command = ["taskset", "-c", str(CLIENT_CPU), "wrk", "-t1", f"-c{options.connections}",
-               f"-d{options.seconds}s", "-H", f"Cookie: {cookie_of(port)}",
-               f"http://127.0.0.1:{port}{path(label)}"]
-    before = program.cpu_ns()
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    spent = program.cpu_ns() - before
-    if "Non-2xx" in output or "Socket errors" in output:
-        fail(f"{program.name}: {output}")
-    requests = int(re.search(r"(\d+) requests in", output)[1])
-    per_second = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])
-    return per_second, spent / requests / 1000
+    url = f"http://127.0.0.1:{port}{path(label)}"
+    return wrk(program, options, f"Cookie: {cookie_of(port)}", url)
 
 
 def weigh(rig, start, ports, options):
@@ -140,8 +131,7 @@ def main():
         for label in SIZES:
             rounds = {program.name: [] for program, _ in proxies}
             for number in range(options.rounds):
-                turn = number % len(proxies)
-                for program, port in proxies[turn:] + proxies[:turn]:
+                for program, port in in_turn(proxies, number):
                     rounds[program.name].append(measure(program, port, label, options))
             report(label, rounds)
         memory = {name: weigh(rig, start, ports, options) for name, start in starts.items()}

@@ -66,6 +66,27 @@ def require(*programs):
         subprocess.run(command, check=True, **quiet)
 
 
+def in_turn(items, number):
+    """The items of round `number`: each round begins with another one."""
+    first = number % len(items)
+    return items[first:] + items[:first]
+
+
+def wrk(program, options, header, url):
+    """One round of requests for `url`: (requests per second, CPU microseconds per request)."""
+    pinned = ["taskset", "-c", str(CLIENT_CPU)] if os.cpu_count() > 1 else []
+    command = [*pinned, "wrk", "-t1", f"-c{options.connections}", f"-d{options.seconds}s",
+               "-H", header, url]
+    before = program.cpu_ns()
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    spent = program.cpu_ns() - before
+    if "Non-2xx" in output or "Socket errors" in output:
+        fail(f"{program.name}: {output}")
+    requests = int(re.search(r"(\d+) requests in", output)[1])
+    per_second = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])
+    return per_second, spent / requests / 1000
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

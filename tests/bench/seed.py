@@ -132,5 +132,23 @@ class Relay:
         return path
 
 
+class Subject:
+    """What is measured: a fresh relay, or the raw loop where the relay is left out."""
+
+    def __init__(self, rig, options, name, tls):
+        if rig.relay:
+            relay = Relay(rig, name, options.size, tls, options.clients + 64)
+            self.program, self.port, self.token = relay.program, relay.port, relay.token()
+        else:
+            self.program, self.port = rig.raw_loop(seed(options.size, 0), name)
+            self.token = "t" * 300
+        self.tls = ["--tls-ca", relay.ca, "--tls-name", "localhost"] if tls else []
+
+    def clients(self, kind, path):
+        """What a swarm is told of how its clients reach this."""
+        return ["--kind", kind, "--to", f"127.0.0.1:{self.port}", "--path", path,
+                "--header", f"Authorization: Bearer {self.token}", *self.tls]
+
+
 if __name__ == "__main__":
     sys.stdout.buffer.write(seed(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000, 0))

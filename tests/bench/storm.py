@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from rig import CLIENT_CPU, Rig, arguments, fail, machine, median, raise_open_files, table
-from seed import CONFIG_PATH, SSE_PATH, Relay, seed
+from seed import CONFIG_PATH, SSE_PATH, Subject
 
 INTERVAL_S = 0.005
 
@@ -67,18 +67,10 @@ class Probe(threading.Thread):
 
 def measure(rig, options, name, tls):
     """One storm on a fresh server: (seconds until all are set up, CPU seconds, probe times)."""
-    if rig.relay:
-        relay = Relay(rig, name, options.size, tls, options.clients + 64)
-        program, port, token = relay.program, relay.port, relay.token()
-    else:
-        program, port = rig.raw_loop(seed(options.size, 0), name)
-        token = "t" * 300
-    argv = ["--kind", "sse", "--to", f"127.0.0.1:{port}", "--path", SSE_PATH,
-            "--header", f"Authorization: Bearer {token}",
-            "--clients", options.clients, "--connecting-max", options.clients]
-    if tls:
-        argv += ["--tls-ca", relay.ca, "--tls-name", "localhost"]
-    probe = Probe(port, token)
+    subject = Subject(rig, options, name, tls)
+    program, argv = subject.program, subject.clients("sse", SSE_PATH)
+    argv += ["--clients", options.clients, "--connecting-max", options.clients]
+    probe = Probe(subject.port, subject.token)
     probe.start()
     before = program.cpu_ns()
     swarm, report = rig.swarm(f"{name}-swarm", argv)
