@@ -1,12 +1,14 @@
 //! One application process with the real SDK in it.
 
 use crate::harness::lines::Lines;
-use crate::harness::relay::with_the_thread;
+use crate::harness::relay::{Relay, with_the_thread};
+use crate::harness::site::Site;
 use crate::harness::{GUID, KEY, REGION};
+use crate::proxy;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -33,6 +35,31 @@ pub struct Route {
     pub service: Option<String>,
     /// The whole environment of the process.
     pub environment: Vec<(&'static str, OsString)>,
+}
+
+impl Route {
+    /// Nothing but a proxy setting: the SDK believes that it talks to the service.
+    pub fn by_proxy(relay: &Relay) -> Route {
+        Route {
+            environment: proxy(relay),
+            ..Route::default()
+        }
+    }
+
+    /// The token through the proxy setting, all else by the service URL.
+    pub fn by_service_url(relay: &Relay) -> Route {
+        Route {
+            service: Some(format!("http://{}", relay.address)),
+            ..Route::by_proxy(relay)
+        }
+    }
+}
+
+/// Lays `seed` at a site, for its applications to read the ids of entities from.
+pub fn entities(site: &Site, seed: &str) -> PathBuf {
+    let path = site.scratch.path("entities.json");
+    std::fs::write(&path, seed).expect("the scratch directory is writable");
+    path
 }
 
 /// A running application.

@@ -1,10 +1,10 @@
 //! The real SDK before a relay that goes before two others, and one of those is killed.
 
-use crate::app::{App, Route, SLOTS};
+use crate::app::{App, Route, SLOTS, entities};
 use crate::demo::demo;
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
-use crate::{proxy, python};
+use crate::python;
 use serde_json::json;
 use std::time::Duration;
 
@@ -50,12 +50,8 @@ fn an_application_is_served_through_a_front_and_survives_a_node() {
     }
     let site = front(&nodes, &demo.first.seed);
     let front = Relay::start(&site);
-    let route = Route {
-        environment: proxy(&front),
-        ..Route::default()
-    };
-    let seed = site.scratch.path("entities.json");
-    std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
+    let route = Route::by_proxy(&front);
+    let seed = entities(&site, &demo.first.seed);
     let mut apps = SLOTS.map(|slot| App::start(python, slot, &route, &seed));
     for app in &apps {
         app.wait_until_running();

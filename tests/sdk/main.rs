@@ -34,7 +34,7 @@ mod rust;
 mod scenario;
 mod upstream;
 
-use app::{App, Route, SLOTS};
+use app::{App, Route, SLOTS, entities};
 use demo::demo;
 use harness::PATIENCE;
 use harness::relay::Relay;
@@ -93,7 +93,6 @@ fn an_application_with_an_https_service_url_is_served() {
     by_service_url("https");
 }
 
-/// Nothing but three environment variables: the SDK believes that it talks to the service.
 #[test]
 fn an_application_behind_a_proxy_setting_is_served() {
     let Some(python) = python::interpreter() else {
@@ -101,10 +100,7 @@ fn an_application_behind_a_proxy_setting_is_served() {
     };
     let mut site = Site::new("proxy", &demo(python).first.seed);
     let relay = Relay::start(&site);
-    let route = Route {
-        environment: proxy(&relay),
-        ..Route::default()
-    };
+    let route = Route::by_proxy(&relay);
     site.config["listen"] = json!([relay.address.to_string()]);
     scenario::live_through_everything(python, &site, relay, &route);
 }
@@ -155,14 +151,8 @@ fn an_application_sees_nothing_of_bad_seeds() {
     let demo = demo(python);
     let site = Site::new("bad", &demo.first.seed);
     let relay = Relay::start(&site);
-    // The token through the proxy setting, all else by the service URL.
-    let route = Route {
-        service: Some(format!("http://{}", relay.address)),
-        environment: proxy(&relay),
-        ..Route::default()
-    };
-    let seed = site.scratch.path("entities.json");
-    std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
+    let route = Route::by_service_url(&relay);
+    let seed = entities(&site, &demo.first.seed);
     let mut apps = SLOTS.map(|slot| App::start(python, slot, &route, &seed));
     for app in &apps {
         app.wait_until_running();

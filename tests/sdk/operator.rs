@@ -1,18 +1,45 @@
 //! A flag that is switched on the box, and the real SDK in an application that follows it.
 
-use crate::app::{App, Route, SLOTS};
+use crate::app::{App, Route, SLOTS, entities};
 use crate::demo::demo;
 use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
 use crate::harness::site::{PROGRAM, Site};
-use crate::{proxy, python};
+use crate::python;
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-const FLAG: &str = "fast-checkout";
+/// What is switched.
+pub const FLAG: &str = "fast-checkout";
 /// From the command to the new value in the application.
 const TOGGLE_MAX: Duration = Duration::from_secs(2);
+
+/// A site of the demo whose slot `payments/prod` is the operator's.
+pub fn site(name: &str, seed: &str) -> Site {
+    let mut site = Site::new(name, seed);
+    let state = site.scratch.path("state");
+    std::fs::create_dir(&state).expect("the scratch directory is writable");
+    site.config["state_dir"] = json!(state);
+    for slot in site.config["slots"].as_array_mut().expect("slots") {
+        if slot["collection"] == "payments" && slot["environment"] == "prod" {
+            slot["source"] = json!("operator");
+        }
+    }
+    site
+}
+
+/// What applications see while the flag is off, by what they see while it is on.
+pub fn with_flag_off(values: &Value) -> Value {
+    let mut off = values.clone();
+    let flag = off["features"][FLAG].as_object_mut();
+    let flag = flag.expect("values by entity");
+    let is_on_for_some = flag.values().any(|value| *value == true);
+    assert!(is_on_for_some, "{values}");
+    flag.values_mut()
+        .for_each(|value| *value = Value::Bool(false));
+    off
+}
 
 fn toggle(site: &Site, state: &str) -> SystemTime {
     let socket = format!("unix:{}", site.scratch.path("admin.sock").display());
@@ -33,38 +60,15 @@ fn an_application_sees_a_flag_that_is_switched_on_the_box() {
         return;
     };
     let demo = demo(python);
-    let mut site = Site::new("operator", &demo.first.seed);
-    let state = site.scratch.path("state");
-    std::fs::create_dir(&state).expect("the scratch directory is writable");
-    site.config["state_dir"] = json!(state);
-    for slot in site.config["slots"].as_array_mut().expect("slots") {
-        if slot["collection"] == "payments" && slot["environment"] == "prod" {
-            slot["source"] = json!("operator");
-        }
-    }
+    let site = site("operator", &demo.first.seed);
     let relay = Relay::start(&site);
-    let route = Route {
-        service: Some(format!("http://{}", relay.address)),
-        environment: proxy(&relay),
-        ..Route::default()
-    };
-    let seed = site.scratch.path("entities.json");
-    std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
+    let route = Route::by_service_url(&relay);
+    let seed = entities(&site, &demo.first.seed);
     let mut app = App::start(python, SLOTS[3], &route, &seed);
     app.wait_until_running();
     let first = &demo.first.values[3];
     assert_eq!(&app.evaluate(), first);
-    let mut switched = first.clone();
-    let values = switched["features"][FLAG]
-        .as_object_mut()
-        .expect("values by entity");
-    assert!(
-        values.values().any(|value| *value == true),
-        "it is on for some"
-    );
-    values
-        .values_mut()
-        .for_each(|value| *value = Value::Bool(false));
+    let switched = with_flag_off(first);
     for (state, expected) in [("off", &switched), ("on", first), ("off", &switched)] {
         let mark = app.mark();
         let started = toggle(&site, state);

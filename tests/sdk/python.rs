@@ -3,6 +3,7 @@
 //! Where it cannot be had (no Python, no package index) the tests that need it say so loudly and
 //! pass, unless `CI` is `true`: there a skipped test is a failed one.
 
+use crate::debian::run;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -65,17 +66,4 @@ fn install() -> Result<PathBuf, String> {
         .arg(&listed))?;
     fs::write(&installed, REQUIREMENTS).map_err(|error| error.to_string())?;
     Ok(interpreter)
-}
-
-fn run(command: &mut Command) -> Result<(), String> {
-    let done = command
-        .output()
-        .map_err(|error| format!("{command:?}: {error}"))?;
-    match done.status.success() {
-        true => Ok(()),
-        false => Err(format!(
-            "{command:?}: {}",
-            String::from_utf8_lossy(&done.stderr)
-        )),
-    }
 }

@@ -1,31 +1,15 @@
 //! The real SDK in applications of three sites that share their writes: a flag is switched at one
 //! of them before, during and after a planned switch of the primary, and that is all they notice.
 
-use crate::app::{App, Route, SLOTS};
+use crate::app::{App, Route, SLOTS, entities};
 use crate::demo::demo;
 use crate::harness::PATIENCE;
-use crate::harness::site::Site;
 use crate::nodes::{Node, REGIONS, Records, done, from_now};
-use crate::{proxy, python};
-use serde_json::{Value, json};
+use crate::operator::{FLAG, site, with_flag_off};
+use crate::python;
+use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
-
-const FLAG: &str = "fast-checkout";
-
-/// A site of the demo whose slot `payments/prod` is the operator's.
-fn site(region: &str, seed: &str) -> Site {
-    let mut site = Site::new(&format!("region-{region}"), seed);
-    let state = site.scratch.path("state");
-    std::fs::create_dir(&state).expect("the scratch directory is writable");
-    site.config["state_dir"] = json!(state);
-    for slot in site.config["slots"].as_array_mut().expect("slots") {
-        if slot["collection"] == "payments" && slot["environment"] == "prod" {
-            slot["source"] = json!("operator");
-        }
-    }
-    site
-}
 
 fn toggle(node: &Node, state: &str) {
     let words = ["toggle", FLAG, state, "--slot", "payments/prod", "--yes"];
@@ -34,7 +18,7 @@ fn toggle(node: &Node, state: &str) {
 
 /// Three sites, of which `au` is primary.
 fn sites(seed: &str) -> ([Node; 3], Records) {
-    let nodes = REGIONS.map(|region| Node::of(region, site(region, seed)));
+    let nodes = REGIONS.map(|region| Node::of(region, site(&format!("region-{region}"), seed)));
     let records = Records::new(&nodes, "au");
     for node in &nodes {
         records.import(node);
@@ -45,25 +29,11 @@ fn sites(seed: &str) -> ([Node; 3], Records) {
 
 /// An application at each site.
 fn start(python: &Path, nodes: &[Node; 3], seed: &str) -> [App; 3] {
-    let entities = nodes[0].site.scratch.path("entities.json");
-    std::fs::write(&entities, seed).expect("the scratch directory is writable");
+    let entities = entities(&nodes[0].site, seed);
     nodes.each_ref().map(|node| {
-        let route = Route {
-            service: Some(format!("http://{}", node.relay.address)),
-            environment: proxy(&node.relay),
-            ..Route::default()
-        };
+        let route = Route::by_service_url(&node.relay);
         App::start(python, SLOTS[3], &route, &entities)
     })
-}
-
-/// What applications see while the flag is off.
-fn with_flag_off(values: &Value) -> Value {
-    let mut off = values.clone();
-    let flag = off["features"][FLAG].as_object_mut();
-    let flag = flag.expect("values by entity").values_mut();
-    flag.for_each(|value| *value = Value::Bool(false));
-    off
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What an application goes through in one life: start, evaluation, usage, a change, a restart.
 
-use crate::app::{App, Route, SLOTS, START_MAX};
+use crate::app::{App, Route, SLOTS, START_MAX, entities};
 use crate::demo::{Expected, demo, ids};
 use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
@@ -20,8 +20,7 @@ const RECONNECT_MAX: Duration = Duration::from_secs(45);
 /// of `relay`, so that a relay started from it again is found again.
 pub fn live_through_everything(python: &Path, site: &Site, relay: Relay, route: &Route) {
     let demo = demo(python);
-    let seed = site.scratch.path("entities.json");
-    std::fs::write(&seed, &demo.first.seed).expect("the scratch directory is writable");
+    let seed = entities(site, &demo.first.seed);
     let mut apps = SLOTS.map(|slot| App::start(python, slot, route, &seed));
     for app in &apps {
         check_loaded(app, &demo.first.seed);

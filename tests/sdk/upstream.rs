@@ -1,12 +1,12 @@
 //! The real SDK behind one relay and behind two, with the double of the service behind them all.
 
-use crate::app::{App, Route, SLOTS};
+use crate::app::{App, Route, SLOTS, entities};
 use crate::demo::demo;
 use crate::double::{Double, Options};
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
 use crate::harness::{GUID, KEY, PATIENCE};
-use crate::{proxy, python};
+use crate::python;
 use serde_json::json;
 use std::time::SystemTime;
 
@@ -46,14 +46,9 @@ fn a_change_at_the_service_reaches_applications_behind_relays() {
     let far_site = site("far", &demo.first.seed, &url);
     let far = Relay::start(&far_site);
 
-    let entities = near_site.scratch.path("entities.json");
-    std::fs::write(&entities, &demo.first.seed).expect("the scratch directory is writable");
+    let entities = entities(&near_site, &demo.first.seed);
     let mut apps = [("one relay", &near), ("two relays", &far)].map(|(way, relay)| {
-        let route = Route {
-            service: Some(format!("http://{}", relay.address)),
-            environment: proxy(relay),
-            ..Route::default()
-        };
+        let route = Route::by_service_url(relay);
         (way, App::start(python, SLOTS[0], &route, &entities))
     });
     for (way, app) in &mut apps {

@@ -3,12 +3,12 @@
 use super::expected::Expected;
 use super::page::Page;
 use super::{chromium, installed};
+use crate::app::entities;
 use crate::child::{Child, Said};
 use crate::harness::site::Site;
 use crate::harness::{GUID, KEY, PATIENCE, REGION};
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -55,11 +55,9 @@ impl Application {
         environment: &[(&str, OsString)],
         seed: &str,
     ) -> Application {
-        let file = site.scratch.path("entities.json");
-        fs::write(&file, seed).expect("the scratch directory is writable");
         let mut options = options(slot, Some(service));
         options["installed"] = json!(installed);
-        options["seed"] = json!(file);
+        options["seed"] = json!(entities(site, seed));
         let child = Child::start(&[], in_node(&options), environment);
         Application {
             slot,
