@@ -6,7 +6,7 @@
 //! Invariant: at most `region.idempotency_keys_max` of them, oldest out first, in memory only.
 //! After a restart the digest of the content still tells that there is nothing to change.
 
-use super::order::SubjectIndex;
+use super::id::SubjectIndex;
 use crate::limits::Limits;
 use crate::model::Revision;
 use std::collections::VecDeque;

@@ -17,6 +17,7 @@
 
 mod adopt;
 mod fork;
+mod id;
 mod keys;
 mod order;
 mod outlook;
@@ -35,10 +36,11 @@ mod trust;
 pub use crate::model::region::Mark;
 pub use adopt::{Objection, Verdict};
 pub use fork::Follow;
-pub use order::{Answer, Applied, Forwarded, Note, Order, SubjectIndex, Wake};
-pub use peers::{Ask, AskId};
+pub use id::{AskId, RequestId, SubjectIndex};
+pub use order::{Answer, Applied, Forwarded, Note, Order, Wake};
+pub use peers::Ask;
 pub use receive::Incoming;
-pub use requests::{Origin, Precondition, RequestId, RequestsFull, Write};
+pub use requests::{Origin, Precondition, RequestsFull, Write};
 pub use trust::Now;
 
 use crate::limits::Limits;

@@ -1,18 +1,15 @@
 //! What routing asks for, and what it is told: nouns without rules.
 //!
-//! Whatever was asked for carries an id that is never used again, so that what comes late, after it
-//! was given up, is known to be late and ignored.
+//! Orders for the tasks outside, what these report back, why to be woken, and what is worth a line
+//! in the log. Whatever was asked for carries an id (`id`), and the order says by which call it is
+//! answered.
 
 use super::adopt::Objection;
+use super::id::{RequestId, SubjectIndex};
 use super::peers::Ask;
-use super::requests::RequestId;
 use crate::model::region::{Epoch, Head, Mark, NodeIndex, Phase, Reason, Refusal};
 use crate::model::{Id, Revision};
 use crate::time::{Duration, Instant};
-
-/// Position of a subject in the list that routing was made with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SubjectIndex(pub u16);
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]

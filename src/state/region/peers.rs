@@ -7,16 +7,13 @@
 //! Invariant: at most one question to each peer is under way. One that is not answered in time is
 //! given up, and its answer, should it still come, is nobody's.
 
+use super::id::AskId;
 use super::trust::{Now, Offset};
 use crate::limits::Limits;
 use crate::model::Id;
 use crate::model::region::{NodeIndex, Status};
 use crate::time::{Duration, Instant, WallMs};
 use fastrand::Rng;
-
-/// A question to a peer; never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AskId(pub(super) u64);
 
 /// Another node of the record.
 #[derive(Debug)]

@@ -7,16 +7,12 @@
 //! Invariants: a request that is held back has its body in the sum of parked bytes, and no other;
 //! every request has a deadline, and is answered once.
 
-use super::order::SubjectIndex;
+use super::id::{RequestId, SubjectIndex};
 use crate::limits::Limits;
 use crate::model::region::{Epoch, Refusal};
 use crate::model::{Digest, Revision};
 use crate::time::Instant;
 use std::collections::BTreeMap;
-
-/// A request; never used twice. In the order of arrival.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(pub(super) u64);
 
 /// Who sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
