@@ -3,9 +3,9 @@
 //! Part of `parse`, with the same rule: note the mistake and go on. What is compared here is only
 //! what stands in the file; two key files with one content are found when they are read.
 
-use super::error::{Concern, Problem};
+use super::error::{Concern, Problem, RegionProblem};
 use super::parse::Reader;
-use super::region::{PEERS, RegionProblem};
+use super::region::PEERS;
 use super::section::{Place, Section};
 use super::values::{id, inline_secret};
 use super::{ClientKey, SecretSource, SlotPattern};

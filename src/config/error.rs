@@ -3,9 +3,16 @@
 //! Every mistake names the place as a JSON path and what to do about it. The operator reads these
 //! lines on a gateway without a manual at hand, so each must be enough by itself. Values of secrets
 //! are never part of a message.
+//!
+//! The leaf of this room: all its readers say their mistakes by it, and it knows none of them.
+//! `region` and `reverse` are what only those sections can have wrong.
 
-use super::region::RegionProblem;
-use super::reverse::{ReverseConcern, ReverseProblem};
+mod region;
+mod reverse;
+
+pub use region::RegionProblem;
+pub use reverse::{ReverseConcern, ReverseProblem};
+
 use std::fmt;
 
 /// One mistake of the operator: the relay does not start (exit code 78) or keeps what it has.
@@ -175,6 +182,18 @@ impl fmt::Display for Problem {
     }
 }
 
+impl From<RegionProblem> for Problem {
+    fn from(problem: RegionProblem) -> Problem {
+        Problem::Region(problem)
+    }
+}
+
+impl From<ReverseProblem> for Problem {
+    fn from(problem: ReverseProblem) -> Problem {
+        Problem::Reverse(problem)
+    }
+}
+
 /// What may not be meant about the value at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concern {
@@ -237,5 +256,11 @@ impl fmt::Display for Concern {
             }
             Concern::Reverse(concern) => concern.as_str(),
         })
+    }
+}
+
+impl From<ReverseConcern> for Concern {
+    fn from(concern: ReverseConcern) -> Concern {
+        Concern::Reverse(concern)
     }
 }

@@ -31,12 +31,11 @@ mod upstream;
 mod values;
 
 pub use endpoint::{Endpoint, Host, Scheme};
-pub use error::{Concern, ConfigError, ConfigWarning, Problem};
+pub use error::{Concern, ConfigError, ConfigWarning, Problem, ReverseConcern, ReverseProblem};
 pub use nearest::nearest;
 pub use pattern::SlotPattern;
 pub use proxy::Proxy;
 pub use region::{PEERS, RecordTrust, Region};
-pub use reverse::{ReverseConcern, ReverseProblem};
 pub use secret::{Secret, SecretSource};
 pub use upstream::{Events, UpstreamConfig, Upstreams};
 

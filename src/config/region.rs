@@ -8,12 +8,11 @@
 //! they are read.
 
 use super::SecretSource;
-use super::error::{Concern, Problem};
+use super::error::{Concern, Problem, RegionProblem};
 use super::parse::Reader;
 use super::section::{Place, Section};
 use super::values::id;
 use crate::model::Id;
-use std::fmt;
 use std::path::PathBuf;
 
 /// A public key of minisign: two letters, eight bytes of id, 32 of key.
@@ -45,58 +44,6 @@ pub enum RecordTrust {
 
 /// What the peers of a region are called among those who have keys.
 pub const PEERS: &str = "region.peers";
-
-/// What is wrong with the value at a path, which only `region` can have wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RegionProblem {
-    /// No public key of minisign.
-    NotAPublicKey,
-    /// Records are to be signed, and by nobody.
-    NoSigner,
-    /// A key that could be guessed.
-    KeyTooShort { bytes_min: usize },
-    /// No folder to keep this relay's word in.
-    NotKept,
-    /// There is nothing to route.
-    NothingRouted,
-    /// A client key of the name that peers have among keys.
-    NameOfPeers,
-}
-
-impl From<RegionProblem> for Problem {
-    fn from(problem: RegionProblem) -> Problem {
-        Problem::Region(problem)
-    }
-}
-
-impl fmt::Display for RegionProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RegionProblem::NotAPublicKey => f.write_str(
-                "is no public key of minisign: write the second line of its `.pub` file",
-            ),
-            RegionProblem::NoSigner => f.write_str(
-                "is missing: name the keys that sign state records, or take unsigned ones with \
-                 `\"trust\": \"none\"`",
-            ),
-            RegionProblem::KeyTooShort { bytes_min } => write!(
-                f,
-                "is too short: at least {bytes_min} characters; `staffetta key new` makes a key"
-            ),
-            RegionProblem::NotKept => f.write_str(
-                "what this relay gives its word on must survive a restart, and there is no folder \
-                 to keep it in: set `state_dir`",
-            ),
-            RegionProblem::NothingRouted => f.write_str(
-                "there is nothing to route: give a slot `\"source\": \"operator\"`, or a route of \
-                 `ReverseProxy` a `Metadata.RegionSlot`",
-            ),
-            RegionProblem::NameOfPeers => f.write_str(
-                "is what the nodes of `region` are called among keys: choose another id",
-            ),
-        }
-    }
-}
 
 impl Reader<'_> {
     /// The relay's place. `keeps`: there is a folder for its word; `is_routed`: there is something

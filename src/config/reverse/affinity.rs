@@ -7,8 +7,8 @@
 //! What ASP.NET takes at load and fails on at the first answer is refused here: names that are no
 //! token, attributes with a `;`, lifetimes that round to zero.
 
-use super::{ReverseConcern, ReverseProblem, part, scalar, value};
-use crate::config::error::Problem;
+use super::{part, scalar, value};
+use crate::config::error::{Problem, ReverseConcern, ReverseProblem};
 use crate::config::parse::Reader;
 use crate::config::section::{Mistakes, Place, Section};
 use crate::model::proxy::{Affinity, CookieShape, FailurePolicy, SameSite, Secure};

@@ -6,9 +6,9 @@
 //!
 //! A destination's `Metadata` has two entries of ours: `Backup` and `Draining`.
 
-use super::{NotDone, ReverseConcern, ReverseProblem, metadata, part, refuse, scalar, value};
+use super::{NotDone, metadata, part, refuse, scalar, value};
 use crate::config::endpoint::{Endpoint, Host, Scheme};
-use crate::config::error::Problem;
+use crate::config::error::{Problem, ReverseConcern, ReverseProblem};
 use crate::config::parse::Reader;
 use crate::config::section::{Mistakes, Place, Section};
 use crate::model::proxy::{Address, Balance, Cluster, Destination};

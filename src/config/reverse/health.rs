@@ -7,8 +7,8 @@
 //! Defaults are YARP's: a probe every 15 s with 10 s to answer, two failures in a row; 60 s until
 //! reactivation, a share of failures of 0.3.
 
-use super::{ReverseProblem, metadata, part, scalar, value};
-use crate::config::error::Problem;
+use super::{metadata, part, scalar, value};
+use crate::config::error::{Problem, ReverseProblem};
 use crate::config::parse::Reader;
 use crate::config::section::{Mistakes, Section};
 use crate::model::proxy::{ActiveCheck, Available, Health, PassiveCheck};

@@ -6,11 +6,10 @@
 //! which ignores them, unknown keys are mistakes.
 //!
 //! Part of `parse`, with the same rule: note the mistake and go on. `cluster`, `affinity` and
-//! `health` read the one half, `route` and `template` the other; `error` has the words.
+//! `health` read the one half, `route` and `template` the other; `error::reverse` has the words.
 
 mod affinity;
 mod cluster;
-mod error;
 mod health;
 mod route;
 mod scalar;
@@ -18,25 +17,11 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ReverseConcern, ReverseProblem};
-
-use super::error::{Concern, Problem};
+use super::error::{Problem, ReverseConcern, ReverseProblem};
 use super::parse::Reader;
 use super::section::{Mistakes, Place, Section};
 use crate::model::casing;
 use crate::model::proxy::{Cluster, ReverseProxy, Route};
-
-impl From<ReverseProblem> for Problem {
-    fn from(problem: ReverseProblem) -> Problem {
-        Problem::Reverse(problem)
-    }
-}
-
-impl From<ReverseConcern> for Concern {
-    fn from(concern: ReverseConcern) -> Concern {
-        Concern::Reverse(concern)
-    }
-}
 
 impl Reader<'_> {
     /// The section; `has_tls` is the relay's own.

@@ -9,8 +9,8 @@
 //! A route's `Metadata` has one entry of ours: `RegionSlot`.
 
 use super::template::{host_pattern, path_template};
-use super::{NotDone, ReverseProblem, metadata, part, refuse, scalar, value};
-use crate::config::error::Problem;
+use super::{NotDone, metadata, part, refuse, scalar, value};
+use crate::config::error::{Problem, ReverseProblem};
 use crate::config::parse::Reader;
 use crate::config::section::{Mistakes, Place, Section};
 use crate::config::values::id;

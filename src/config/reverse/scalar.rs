@@ -7,8 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::ReverseProblem;
-use crate::config::error::Problem;
+use crate::config::error::{Problem, ReverseProblem};
 use crate::config::section::{Mistakes, Place};
 use crate::config::timespan;
 use crate::config::tree::Node;

@@ -8,8 +8,7 @@
 //! Hosts are those of ASP.NET's `RequireHost`: a name, `*.` and a name, `*`, each with a port or
 //! without.
 
-use super::ReverseProblem;
-use crate::config::error::Problem;
+use crate::config::error::{Problem, ReverseProblem};
 use crate::model::casing;
 use crate::model::proxy::{HostName, HostPattern, PathTemplate, Segment};
 
