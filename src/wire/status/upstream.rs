@@ -256,48 +256,9 @@ pub(super) fn is_clock_in_doubt(slots: &[Slot]) -> bool {
         .any(|link| link.clock_in_doubt)
 }
 
-/// A slot that follows its primary, for the tests of those that show it.
-#[cfg(test)]
-pub(crate) fn sample_following() -> Following {
-    let link = |role, phase| Link {
-        role,
-        phase,
-        dials: 1,
-        losses: 0,
-        last_problem: None,
-        last_problem_s: None,
-        clock_in_doubt: false,
-    };
-    Following {
-        writer: None,
-        upstream: Some(Role::Primary),
-        since_s: 700,
-        live: true,
-        fetched_s: Some(20),
-        next_dial: None,
-        links: vec![
-            link(Role::Primary, LinkPhase::Open),
-            link(Role::Backup, LinkPhase::Down),
-        ],
-    }
-}
-
-/// An upstream as it should be.
-#[cfg(test)]
-pub(crate) fn sample_upstream(role: Role) -> Upstream {
-    Upstream {
-        role,
-        url: format!("https://{}.example", role.as_str()),
-        guid: "11111111-2222-3333-4444-555555555555".into(),
-        key_readable: true,
-        token: Token::Valid,
-        token_problem: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::{ClockState, Status, sample};
+    use super::super::{ClockState, Status, sample, sample_following, sample_upstream};
     use super::*;
 
     const REFUSED: &str = "primary.example:443: cannot connect";
