@@ -31,9 +31,9 @@ const HEADROOM_BYTES: u64 = 8 * MIB;
 /// From the relay's own patience with a start to systemd's.
 const START_MARGIN_S: u64 = 60;
 
-/// `LimitNOFILE` of the unit that ships. A drop-in hides that line, so it says no less: it is enough
-/// for what may be configured later beside the default connections (256 slots with two upstreams, a
-/// region, routes), and descriptors that are not used cost nothing.
+/// `LimitNOFILE` of the unit that ships. A drop-in hides that line, so it says no less: it is
+/// enough for what may be configured later beside the default connections (256 slots with two
+/// upstreams, a region, routes), and descriptors that are not used cost nothing.
 const DESCRIPTORS_SHIPPED: u64 = 4096;
 
 const KIB: u64 = 1024;
