@@ -12,24 +12,19 @@
 //! Invariant: bytes that were read before TLS began (`unread`) are the first that TLS sees.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{IpAddr, Shutdown};
+use std::net::IpAddr;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use rustls::ServerConnection;
 use rustls::server::{Accepted, AcceptedAlert, Acceptor};
-use smol::Async;
-use socket2::Socket;
+
+mod wire;
+
+pub use wire::Wire;
 
 /// Plain text that a TLS session holds before its records are out. As much as a head may take: the
 /// memory sum counts one or the other for each connection.
 const TLS_BUFFER_BYTES: usize = 8 * 1024;
-
-/// A byte stream with a peer behind it.
-pub enum Wire {
-    Socket(Async<Socket>),
-    Pipe(super::pipe::End),
-}
 
 /// A wire, with TLS on it or without.
 pub struct Io {
@@ -41,36 +36,11 @@ pub struct Io {
     sent: u64,
 }
 
-impl Wire {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Wire::Socket(socket) => retry(|| socket.get_ref().read(buffer)),
-            Wire::Pipe(end) => end.read(buffer),
-        }
-    }
-
-    fn write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Wire::Socket(socket) => retry(|| socket.get_ref().write_vectored(parts)),
-            Wire::Pipe(end) => end.write(parts),
-        }
-    }
-}
-
-fn retry(mut operation: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-    loop {
-        match operation() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result,
-        }
-    }
-}
-
 impl Io {
     /// A plain stream.
-    pub fn new(wire: Wire) -> Io {
+    pub fn new(wire: impl Into<Wire>) -> Io {
         Io {
-            wire,
+            wire: wire.into(),
             tls: None,
             unread: Vec::new(),
             sent: 0,
@@ -128,13 +98,8 @@ impl Io {
 
     /// Who is at the other end; `None` for a Unix socket, and a pipe.
     pub fn peer(&self) -> Option<IpAddr> {
-        match &self.wire {
-            Wire::Socket(socket) => {
-                let address = socket.get_ref().peer_addr().ok()?.as_socket()?;
-                Some(address.ip().to_canonical())
-            }
-            Wire::Pipe(_) => None,
-        }
+        let address = self.wire.socket()?.peer_addr().ok()?.as_socket()?;
+        Some(address.ip().to_canonical())
     }
 
     /// Whether TLS is on the stream.
@@ -238,18 +203,12 @@ impl Io {
 
     /// Ready when a read may do more than the last one.
     pub fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.wire {
-            Wire::Socket(socket) => socket.poll_readable(context),
-            Wire::Pipe(end) => end.poll_readable(context),
-        }
+        self.wire.poll_readable(context)
     }
 
     /// Ready when a write may do more than the last one.
     pub fn poll_writable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.wire {
-            Wire::Socket(socket) => socket.poll_writable(context),
-            Wire::Pipe(end) => end.poll_writable(context),
-        }
+        self.wire.poll_writable(context)
     }
 
     /// Tells the peer that nothing more will come. TLS says so in its own words first; both are
@@ -259,32 +218,20 @@ impl Io {
             tls.send_close_notify();
             let _ = flush_records(tls, &mut self.wire, &mut self.sent);
         }
-        match &mut self.wire {
-            Wire::Socket(socket) => drop(socket.get_ref().shutdown(Shutdown::Write)),
-            Wire::Pipe(end) => end.finish(),
-        }
+        self.wire.finish();
     }
 
     /// Ends the stream in order: what was sent still arrives. The owner's task reads the end and
     /// goes.
     pub fn end(&mut self) {
         self.finish();
-        match &mut self.wire {
-            Wire::Socket(socket) => drop(socket.get_ref().shutdown(Shutdown::Read)),
-            Wire::Pipe(end) => end.end(),
-        }
+        self.wire.end();
     }
 
     /// Ends the stream at once and drops what the kernel still holds for it. The owner's task reads
     /// the end, or fails to write, and goes.
     pub fn reset(&mut self) {
-        match &mut self.wire {
-            Wire::Socket(socket) => {
-                let _ = socket.get_ref().set_linger(Some(Duration::ZERO));
-                let _ = socket.get_ref().shutdown(Shutdown::Both);
-            }
-            Wire::Pipe(end) => end.reset(),
-        }
+        self.wire.reset();
     }
 }
 

@@ -17,7 +17,7 @@ use socket2::{Domain, Socket};
 use super::connection::{Connection, Door};
 use super::driver::Driver;
 use super::http;
-use super::io::{Io, Wire};
+use super::io::Io;
 use super::log::Cause;
 use super::sockets::Listener;
 
@@ -61,7 +61,7 @@ fn admit(driver: &Rc<Driver>, socket: Socket, is_admin: bool) -> io::Result<()> 
         driver.count(|counters| counters.connections_dropped += 1);
         return Ok(());
     };
-    let io = Io::new(Wire::Socket(Async::new(socket)?));
+    let io = Io::new(Async::new(socket)?);
     let connection = Connection::new(driver.clone(), door, io);
     driver.spawn_for_client(http::serve(connection));
     Ok(())

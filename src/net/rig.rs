@@ -22,7 +22,7 @@ use super::connection::{Connection, Door};
 use super::disk::Disk;
 use super::driver::{Driver, Parts};
 use super::http;
-use super::io::{Io, Wire};
+use super::io::Io;
 use super::load::{Loaded, Origin};
 use super::log::{Format, Lines, Log};
 use super::notify::Notify;
@@ -154,7 +154,7 @@ impl Rig {
             capacity_bytes,
             step_bytes: capacity_bytes,
         });
-        let io = Io::new(Wire::Pipe(near));
+        let io = Io::new(near);
         let connection = Connection::new(self.driver.clone(), door, io);
         self.driver.spawn(http::serve(connection));
         far

@@ -16,7 +16,7 @@ use staffetta::net::connection::{Connection, Door};
 use staffetta::net::disk::Disk;
 use staffetta::net::driver::{Driver, Parts};
 use staffetta::net::http;
-use staffetta::net::io::{Io, Wire};
+use staffetta::net::io::Io;
 use staffetta::net::load::{Loaded, Origin};
 use staffetta::net::log::{Format, Log};
 use staffetta::net::notify::Notify;
@@ -170,7 +170,7 @@ impl World {
 
     fn connect(&mut self, kind: Kind, manners: Manners) {
         let (near, far) = pipe::pair(manners);
-        let io = Io::new(Wire::Pipe(near));
+        let io = Io::new(near);
         let connection = Connection::new(self.driver.clone(), Door::Sdk, io);
         self.driver.spawn(http::serve(connection));
         self.clients
@@ -300,7 +300,7 @@ impl World {
         let kind = self.random.choice(Kind::ALL).expect("there are kinds");
         let manners = self.manners();
         let (near, far) = pipe::pair(manners);
-        let connection = Connection::new(self.driver.clone(), Door::Sdk, Io::new(Wire::Pipe(near)));
+        let connection = Connection::new(self.driver.clone(), Door::Sdk, Io::new(near));
         let mut client = Client::new(kind, far, None, 0);
         let mut task = Box::pin(serve_whole(connection));
         for _ in 0..polls {

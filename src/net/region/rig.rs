@@ -26,7 +26,7 @@ use crate::net::connection::{Connection, Door};
 use crate::net::disk::Disk;
 use crate::net::disk::scratch::Scratch;
 use crate::net::driver::Driver;
-use crate::net::io::{Io, Wire};
+use crate::net::io::Io;
 use crate::net::load::{self, Origin};
 use crate::net::log::{Format, Lines, Log};
 use crate::net::notify::Notify;
@@ -375,7 +375,7 @@ impl Sites {
 }
 
 fn serve(site: &Site, door: Door, end: End) {
-    let connection = Connection::new(site.driver.clone(), door, Io::new(Wire::Pipe(end)));
+    let connection = Connection::new(site.driver.clone(), door, Io::new(end));
     site.driver.spawn(http::serve(connection));
 }
 

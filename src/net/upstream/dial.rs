@@ -5,10 +5,10 @@
 //!
 //! Never keeps a connection: one request, one connection. A dial that is dropped leaves nothing.
 
-use std::io::{self, IoSlice};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use futures_lite::{AsyncRead, AsyncWrite};
 use futures_rustls::client::TlsStream;
@@ -18,18 +18,12 @@ use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
 use crate::config::{Endpoint, Scheme};
 use crate::limits::Limits;
-use crate::net::pipe::End;
+use crate::net::io::Wire;
 
 use super::client::Net;
 use super::deadline::within;
 use super::error::{Problem, Step, UpstreamError};
 use super::{proxy, tls};
-
-/// What leads to a server: a socket, or a pipe in tests.
-pub enum Wire {
-    Socket(Async<TcpStream>),
-    Pipe(End),
-}
 
 /// A connection to an upstream, ready for HTTP.
 pub enum Stream {
@@ -52,13 +46,7 @@ impl Stream {
                 wire
             }
         };
-        match wire {
-            Wire::Socket(socket) => {
-                let peeked = socket.get_ref().peek(&mut [0]);
-                peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-            }
-            Wire::Pipe(_) => true,
-        }
+        wire.is_quiet()
     }
 }
 
@@ -109,7 +97,7 @@ async fn connect(net: &Net, way: &Way) -> Result<Stream, Problem> {
 async fn reach(net: &Net, endpoint: &Endpoint) -> Result<Wire, Problem> {
     if let Some(pipes) = &net.pipes {
         let end = pipes(endpoint).map_err(|error| Problem::Connect(error.kind()))?;
-        return Ok(Wire::Pipe(end));
+        return Ok(end.into());
     }
     let deadline = net.clock.now() + net.limits.upstream_connect_timeout;
     let (host, port) = (&endpoint.host, endpoint.port);
@@ -123,7 +111,7 @@ async fn reach(net: &Net, endpoint: &Endpoint) -> Result<Wire, Problem> {
         let share = left / u32::try_from(found.len() - tried).unwrap_or(u32::MAX);
         let attempt = within(&net.clock, share, connect_to(*address, &net.limits)).await;
         problem = match attempt {
-            Some(Ok(socket)) => return Ok(Wire::Socket(socket)),
+            Some(Ok(socket)) => return Ok(socket.into()),
             Some(Err(error)) => refusal(&error),
             None => Problem::Timeout(Step::Connect),
         };
@@ -139,7 +127,7 @@ fn refusal(error: &io::Error) -> Problem {
     }
 }
 
-async fn connect_to(address: SocketAddr, limits: &Limits) -> io::Result<Async<TcpStream>> {
+async fn connect_to(address: SocketAddr, limits: &Limits) -> io::Result<Async<Socket>> {
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(address), kind, Some(Protocol::TCP))?;
     tune(&socket, limits)?;
@@ -148,7 +136,7 @@ async fn connect_to(address: SocketAddr, limits: &Limits) -> io::Result<Async<Tc
         Err(error) if Errno::from_io_error(&error) == Some(Errno::INPROGRESS) => {}
         Err(error) => return Err(error),
     }
-    let socket = Async::new_nonblocking(TcpStream::from(socket))?;
+    let socket = Async::new_nonblocking(socket)?;
     socket.writable().await?;
     match socket.get_ref().take_error()? {
         None => Ok(socket),
@@ -165,61 +153,6 @@ fn tune(socket: &Socket, limits: &Limits) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_keepalive(&keepalive)?;
     socket.set_tcp_user_timeout(Some(limits.upstream_unacknowledged_timeout))
-}
-
-impl AsyncRead for Wire {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Wire::Socket(socket) => Pin::new(socket).poll_read(context, buffer),
-            Wire::Pipe(end) => loop {
-                match end.read(buffer) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    result => return Poll::Ready(result),
-                }
-                ready!(end.poll_readable(context))?;
-            },
-        }
-    }
-}
-
-impl AsyncWrite for Wire {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Wire::Socket(socket) => Pin::new(socket).poll_write(context, bytes),
-            Wire::Pipe(end) => loop {
-                match end.write(&[IoSlice::new(bytes)]) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    result => return Poll::Ready(result),
-                }
-                ready!(end.poll_writable(context))?;
-            },
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Wire::Socket(socket) => Pin::new(socket).poll_flush(context),
-            Wire::Pipe(_) => Poll::Ready(Ok(())),
-        }
-    }
-
-    fn poll_close(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Wire::Socket(socket) => Pin::new(socket).poll_close(context),
-            Wire::Pipe(end) => {
-                end.finish();
-                Poll::Ready(Ok(()))
-            }
-        }
-    }
 }
 
 impl AsyncRead for Stream {

@@ -9,13 +9,13 @@
 
 use futures_lite::AsyncWriteExt as _;
 
+use crate::net::io::Wire;
 use crate::wire::DecodeError;
 use crate::wire::http::Method;
 use crate::wire::http::answer::{Asked, Head};
 use crate::wire::http::request::Request;
 
 use super::client::Net;
-use super::dial::Wire;
 use super::error::Problem;
 use super::fetch::read_head;
 

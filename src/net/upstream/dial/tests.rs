@@ -6,7 +6,6 @@ use crate::net::disk::Disk;
 use crate::net::upstream::resolve::{Ask, Resolver};
 use crate::net::upstream::rig::way;
 use smol::LocalExecutor;
-use socket2::SockRef;
 use std::net::TcpListener;
 
 /// Dials `name`, which resolves by `ask`, at `port`.
@@ -35,20 +34,20 @@ fn addresses_are_tried_until_one_answers() {
             .map(|a| a.parse().unwrap())
             .into())
     };
-    let Stream::Plain(Wire::Socket(socket)) = dialled("a.test", port, ask).unwrap() else {
+    let Stream::Plain(wire) = dialled("a.test", port, ask).unwrap() else {
         panic!("no plain socket");
     };
-    let address = socket.get_ref().peer_addr().unwrap();
+    let socket = wire.socket().unwrap();
+    let address = socket.peer_addr().unwrap().as_socket().unwrap();
     assert_eq!(address.to_string(), format!("127.0.0.1:{port}"));
-    let options = SockRef::from(socket.get_ref());
-    assert!(options.tcp_nodelay().unwrap() && options.keepalive().unwrap());
+    assert!(socket.tcp_nodelay().unwrap() && socket.keepalive().unwrap());
     let limits = Limits::PRODUCTION;
     assert_eq!(
-        options.tcp_keepalive_interval().unwrap(),
+        socket.tcp_keepalive_interval().unwrap(),
         limits.upstream_keepalive_interval
     );
     let user_timeout = Some(limits.upstream_unacknowledged_timeout);
-    assert_eq!(options.tcp_user_timeout().unwrap(), user_timeout);
+    assert_eq!(socket.tcp_user_timeout().unwrap(), user_timeout);
 }
 
 #[test]

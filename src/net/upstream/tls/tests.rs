@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::net::disk::scratch::Scratch;
+use crate::net::io::Wire;
 use crate::net::upstream::client::Trust;
-use crate::net::upstream::dial::{Stream, Way, Wire, dial};
+use crate::net::upstream::dial::{Stream, Way, dial};
 use crate::net::upstream::rig::{Rig, way};
 use futures_lite::AsyncReadExt as _;
 use futures_lite::AsyncWriteExt as _;
@@ -68,7 +69,7 @@ fn greeted(
             accepted = rig.try_accept();
         }
         let (_, end) = accepted?;
-        let mut stream = acceptor.accept(Wire::Pipe(end)).await.ok()?;
+        let mut stream = acceptor.accept(Wire::from(end)).await.ok()?;
         stream.write_all(b"hello").await.ok()?;
         stream.flush().await.ok()
     };
@@ -182,7 +183,7 @@ fn what_is_no_tls_is_no_session() {
         });
         let config = config.clone();
         let host = Host::Name("a.test".to_owned());
-        let task = rig.start(async move { connect(Wire::Pipe(near), &host, config).await.err() });
+        let task = rig.start(async move { connect(Wire::from(near), &host, config).await.err() });
         rig.hear(&mut far);
         rig.say(&mut far, answer);
         drop(far);
