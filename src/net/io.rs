@@ -17,6 +17,8 @@ use std::task::{Context, Poll};
 
 use rustls::ServerConnection;
 use rustls::server::{Accepted, AcceptedAlert, Acceptor};
+use smol::Async;
+use socket2::{SockAddr, Socket};
 
 mod wire;
 
@@ -29,6 +31,8 @@ const TLS_BUFFER_BYTES: usize = 8 * 1024;
 /// A wire, with TLS on it or without.
 pub struct Io {
     wire: Wire,
+    /// As it was when the connection was accepted: each forwarded request names it.
+    peer: Option<IpAddr>,
     tls: Option<Box<ServerConnection>>,
     /// Read from the wire, not yet given to TLS.
     unread: Vec<u8>,
@@ -37,13 +41,22 @@ pub struct Io {
 }
 
 impl Io {
-    /// A plain stream.
+    /// A plain stream from somebody who has no address.
     pub fn new(wire: impl Into<Wire>) -> Io {
         Io {
             wire: wire.into(),
+            peer: None,
             tls: None,
             unread: Vec::new(),
             sent: 0,
+        }
+    }
+
+    /// A plain stream from the address that `accept` gave with it.
+    pub fn accepted(socket: Async<Socket>, peer: &SockAddr) -> Io {
+        Io {
+            peer: peer.as_socket().map(|peer| peer.ip().to_canonical()),
+            ..Io::new(socket)
         }
     }
 
@@ -98,8 +111,7 @@ impl Io {
 
     /// Who is at the other end; `None` for a Unix socket, and a pipe.
     pub fn peer(&self) -> Option<IpAddr> {
-        let address = self.wire.socket()?.peer_addr().ok()?.as_socket()?;
-        Some(address.ip().to_canonical())
+        self.peer
     }
 
     /// Whether TLS is on the stream.

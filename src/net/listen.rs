@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use futures_lite::future::yield_now;
 use smol::{Async, Timer};
-use socket2::{Domain, Socket};
+use socket2::{Domain, SockAddr, Socket};
 
 use super::connection::{Connection, Door};
 use super::driver::Driver;
@@ -25,8 +25,8 @@ use super::sockets::Listener;
 pub async fn accept(driver: Rc<Driver>, listener: Async<Socket>, is_admin: bool) {
     loop {
         match listener.read_with(|socket| socket.accept()).await {
-            Ok((socket, _)) => {
-                if let Err(error) = admit(&driver, socket, is_admin) {
+            Ok((socket, peer)) => {
+                if let Err(error) = admit(&driver, socket, &peer, is_admin) {
                     note_failure(&driver, &error);
                 }
                 // Whoever connects faster than this loop accepts must not keep it from the others.
@@ -55,13 +55,13 @@ pub fn prepare(driver: &Driver, listener: Listener) -> io::Result<Async<Socket>>
     Async::new(socket)
 }
 
-fn admit(driver: &Rc<Driver>, socket: Socket, is_admin: bool) -> io::Result<()> {
+fn admit(driver: &Rc<Driver>, socket: Socket, peer: &SockAddr, is_admin: bool) -> io::Result<()> {
     let is_local = socket.domain().is_ok_and(|domain| domain == Domain::UNIX);
     let Some(door) = door(driver, is_admin, is_local) else {
         driver.count(|counters| counters.connections_dropped += 1);
         return Ok(());
     };
-    let io = Io::new(Async::new(socket)?);
+    let io = Io::accepted(Async::new(socket)?, peer);
     let connection = Connection::new(driver.clone(), door, io);
     driver.spawn_for_client(http::serve(connection));
     Ok(())

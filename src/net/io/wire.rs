@@ -117,6 +117,7 @@ impl Wire {
     }
 
     /// The socket; `None` for a pipe.
+    #[cfg(test)]
     pub fn socket(&self) -> Option<&Socket> {
         match &self.kind {
             Kind::Socket(socket) => Some(socket.get_ref()),
