@@ -23,6 +23,7 @@ pub mod notify;
 pub mod pipe;
 pub mod proxy;
 pub mod push;
+mod reactor;
 pub mod region;
 pub mod reload;
 #[cfg(test)]
@@ -115,6 +116,7 @@ pub fn run(setup: Setup) -> Result<(), RunError> {
         control,
     } = setup;
     limits.connections_max = loaded.config.limits.connections;
+    reactor::start();
     // Whoever has a relay in it speaks to its manager itself.
     let (mut signals, notify) = match control {
         Control::Signals => {

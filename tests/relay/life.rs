@@ -4,7 +4,7 @@ use crate::client::{Client, ask};
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
 use crate::harness::{KEY, PATIENCE};
-use crate::process::thread_names;
+use crate::process::{thread_names, timer_slack_ns};
 use crate::request::{subscribe_path, websocket_path};
 use crate::stream::{Events, Frame, WebSocket, is_harmless};
 use crate::way::{PLAIN, WAYS};
@@ -79,6 +79,14 @@ fn clients_that_leave_are_noticed_at_once() {
         drop((stream, socket));
         until(&relay, "no clients", |status| clients(status) == 0);
     }
+}
+
+#[test]
+fn the_reactors_thread_looks_seldom_and_ours_is_never_late() {
+    let (_site, relay) = start();
+    assert_eq!(timer_slack_ns(&relay, "async-io"), [1_000_000]);
+    let own = timer_slack_ns(&relay, "staffetta");
+    assert!(own.len() == 1 && own[0] <= 50_000, "{own:?}");
 }
 
 /// Main and the reactor's, and the disk lane's while files are read.
