@@ -60,7 +60,6 @@ impl fmt::Display for AdminError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AdminError::Connect(address, error) => {
-                let address = Shown(address);
                 write!(formatter, "cannot reach the relay at {address}: {error}")?;
                 formatter.write_str(match error.kind() {
                     io::ErrorKind::PermissionDenied => {
@@ -80,18 +79,6 @@ impl fmt::Display for AdminError {
             AdminError::TooLarge { bytes_max } => {
                 write!(formatter, "the answer is longer than {bytes_max} bytes")
             }
-        }
-    }
-}
-
-/// An address as `--admin` takes it.
-struct Shown<'a>(&'a Listen);
-
-impl fmt::Display for Shown<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Listen::Tcp(address) => address.fmt(formatter),
-            Listen::Unix(path) => write!(formatter, "unix:{}", path.display()),
         }
     }
 }

@@ -44,6 +44,7 @@ use crate::model::proxy::ReverseProxy;
 use crate::model::{Id, SlotKey};
 use crate::time::Duration;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -98,6 +99,16 @@ impl Listen {
     }
 }
 
+impl fmt::Display for Listen {
+    /// As the config writes it, and as `--admin` takes it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(address) => address.fmt(formatter),
+            Listen::Unix(path) => write!(formatter, "unix:{}", path.display()),
+        }
+    }
+}
+
 /// The certificate chain and its key, as PEM files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
@@ -118,9 +129,9 @@ impl Admin {
     /// The configured addresses; by default the socket in the unit's runtime directory, so that
     /// file modes guard it, or else a port that only this machine reaches.
     pub fn addresses(&self, environment: &Environment) -> Vec<Listen> {
-        match (&self.listen, &environment.runtime_directory) {
+        match (&self.listen, environment.admin_socket()) {
             (Some(listen), _) => listen.clone(),
-            (None, Some(directory)) => vec![Listen::Unix(directory.join("admin.sock"))],
+            (None, Some(socket)) => vec![socket],
             (None, None) => vec![Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 7071)))],
         }
     }
@@ -241,6 +252,12 @@ impl Environment {
             https_proxy: None,
             no_proxy: None,
         }
+    }
+
+    /// The admin socket of the unit, if systemd runs us in one.
+    pub fn admin_socket(&self) -> Option<Listen> {
+        let directory = self.runtime_directory.as_ref();
+        directory.map(|directory| Listen::Unix(directory.join("admin.sock")))
     }
 
     /// With the proxy that the variables name; an empty one is none.

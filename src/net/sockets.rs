@@ -9,8 +9,10 @@
 //! its mode before anybody can connect to it. Socket files are left behind at exit: the next start
 //! replaces them, and removing them then could take away those of a relay that has taken over.
 
+mod doors;
 mod inherited;
 
+pub use doors::Doors;
 pub use inherited::Inherited;
 
 use crate::limits::Limits;
@@ -51,6 +53,13 @@ pub struct SocketError {
     pub error: io::Error,
 }
 
+impl SocketError {
+    /// Whether the system has no network of this kind for us, now and later.
+    fn is_without_network(&self) -> bool {
+        Errno::from_io_error(&self.error) == Some(Errno::AFNOSUPPORT)
+    }
+}
+
 impl fmt::Display for SocketError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SocketError {
@@ -59,6 +68,12 @@ impl fmt::Display for SocketError {
             error,
         } = self;
         write!(formatter, "cannot {step} {address}: {error}")?;
+        if self.is_without_network() {
+            return formatter.write_str(
+                "; there is no such network for the relay: no IPv6, or the air-gap profile, in \
+                 which systemd opens sockets",
+            );
+        }
         match error.kind() {
             io::ErrorKind::AddrInUse => formatter.write_str("; another process listens there"),
             io::ErrorKind::PermissionDenied => formatter.write_str(

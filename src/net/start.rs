@@ -12,7 +12,7 @@ use std::rc::Rc;
 use fastrand::Rng;
 use smol::LocalExecutor;
 
-use crate::config::{Config, Listen};
+use crate::config::Config;
 use crate::limits::Limits;
 use crate::model::{Role, SlotIndex};
 use crate::state::access::TokenForm;
@@ -31,7 +31,7 @@ use super::load::Loaded;
 use super::log::Log;
 use super::notify::Notify;
 use super::proxy::{self, Proxy};
-use super::sockets::{Inherited, Listener, Reach, SocketError};
+use super::sockets::{Doors, Inherited};
 use super::spool::{self, Place};
 use super::upstream::{Net, Resolver};
 use super::{RunError, listen, region, seed};
@@ -161,12 +161,15 @@ pub(super) async fn content(driver: &Rc<Driver>) -> Result<(), RunError> {
 pub(super) async fn start(driver: &Rc<Driver>, inherited: Inherited) -> Result<(), RunError> {
     content(driver).await?;
     let loaded = driver.loaded.borrow().clone();
-    let (sdk, admin) = listeners(driver, inherited)?;
-    for (listener, is_admin) in sdk
-        .into_iter()
-        .map(|sdk| (sdk, false))
-        .chain(admin.into_iter().map(|admin| (admin, true)))
-    {
+    let environment = &loaded.origin.environment;
+    let doors = Doors::open(&loaded.config, environment, inherited, &driver.limits);
+    let doors = doors.map_err(RunError::Socket)?;
+    for warning in &doors.warnings {
+        driver.log.warn(format_args!("{warning}"));
+    }
+    let sdk = doors.sdk.into_iter().map(|sdk| (sdk, false));
+    let admin = doors.admin.into_iter().map(|admin| (admin, true));
+    for (listener, is_admin) in sdk.chain(admin) {
         let what = match (is_admin, loaded.tls.is_some()) {
             (true, _) => "admin",
             (false, true) => "SDK, HTTP and TLS",
@@ -211,35 +214,4 @@ fn set_following(driver: &Driver, is_following: bool) {
     for slot in followers {
         state.slots.set_following(slot, is_following);
     }
-}
-
-/// The sockets to serve: those that were passed in, else those of the configuration.
-fn listeners(
-    driver: &Driver,
-    inherited: Inherited,
-) -> Result<(Vec<Listener>, Vec<Listener>), RunError> {
-    let loaded = driver.loaded.borrow().clone();
-    let config = &loaded.config;
-    let bind = |addresses: &[Listen], reach: Reach| {
-        let bind = |address: &Listen| match address {
-            Listen::Tcp(address) => Listener::tcp(*address, &driver.limits),
-            Listen::Unix(path) => Listener::unix(path, reach, &driver.limits),
-        };
-        addresses
-            .iter()
-            .map(bind)
-            .collect::<Result<Vec<Listener>, SocketError>>()
-    };
-    let sdk = match inherited.sdk.is_empty() {
-        true => bind(&config.listen, Reach::Local).map_err(RunError::Socket)?,
-        false => inherited.sdk,
-    };
-    let admin = match inherited.admin.is_empty() {
-        true => {
-            let addresses = config.admin.addresses(&loaded.origin.environment);
-            bind(&addresses, Reach::Owner).map_err(RunError::Socket)?
-        }
-        false => inherited.admin,
-    };
-    Ok((sdk, admin))
 }
