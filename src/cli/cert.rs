@@ -1,7 +1,8 @@
 //! `cert --dir DIR [--name HOST]...`: a certificate that the clients of a site can trust.
 //!
 //! Owns: which files there are, who may read them, and what to do with them next. A CA that is
-//! there is used again, never replaced; the rest is replaced only by `--force`.
+//! there is used again, never replaced; the rest is replaced only by `--force`, and then for the
+//! same names unless others are given.
 //!
 //! Read next: `names` (what certificates are for), `issue` (how they are made).
 
@@ -11,7 +12,7 @@ mod names;
 mod tests;
 
 use self::issue::{Authority, IssueError};
-use self::names::Name;
+use self::names::{Name, Site};
 use super::{Command, Exit, UsageError, complain, explain, path_value, say};
 use crate::net::clock::Clock;
 use crate::net::disk::{Access, DiskError, atomic_write, read_bounded};
@@ -23,10 +24,11 @@ use std::path::{Path, PathBuf};
 /// The words and the entry of this command.
 pub const COMMAND: Command = Command {
     name: "cert",
-    usage: "cert --dir DIR [--name HOST]... [--force]",
+    usage: "cert --dir DIR [--name HOST]... [--site DOMAIN|NETWORK]... [--force]",
     summary: "Makes a site CA and a server certificate for the relay: ca.crt, ca.key, relay.crt, \
               relay.key and bundle.crt (system roots and site CA). --name adds a host name or \
-              address by which SDKs reach the relay. A CA in DIR is used again.",
+              address by which SDKs reach the relay, --site what a new CA may sign for later: the \
+              other gateways. A CA in DIR is used again; --force without --name keeps the names.",
     run,
 };
 
@@ -61,7 +63,10 @@ const TRUST: [(&str, &str, &str); 5] = [
 /// What was asked for.
 struct Request {
     directory: PathBuf,
+    /// Besides those of every certificate. None = those of the certificate that is there.
     names: Vec<Name>,
+    /// What a new CA may sign for besides.
+    sites: Vec<Site>,
     force: bool,
 }
 
@@ -69,6 +74,10 @@ struct Request {
 struct Made {
     /// The CA was there already.
     authority_kept: bool,
+    /// What the certificate is for, besides what every one is for.
+    names: Vec<Name>,
+    /// What the certificate before it was for, too.
+    dropped: Vec<Name>,
     /// The file with the system's roots, if there is one.
     system_roots: Option<&'static str>,
 }
@@ -83,6 +92,10 @@ enum CertError {
     HalfAuthority {
         missing: &'static str,
     },
+    /// Sites for a CA that is there.
+    FixedAuthority,
+    /// Nobody says which names a renewal is for.
+    UnknownNames,
     /// Files that only `--force` replaces.
     Exists(Vec<&'static str>),
 }
@@ -112,6 +125,13 @@ impl fmt::Display for CertError {
                 "{missing} is not there, and its other half is: put {missing} beside it for this \
                  command, or make a new CA in another --dir"
             ),
+            CertError::FixedAuthority => f.write_str(
+                "ca.crt is there, and what it may sign for stays as it was made: leave --site \
+                 out, or make a new CA in another --dir",
+            ),
+            CertError::UnknownNames => f.write_str(
+                "the names in relay.crt cannot be read: say with --name what the new one is for",
+            ),
             CertError::Exists(files) => write!(
                 f,
                 "{} exist already: --force replaces relay.crt, relay.key and bundle.crt (the CA \
@@ -124,11 +144,13 @@ impl fmt::Display for CertError {
 
 fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
     use lexopt::prelude::*;
-    let (mut directory, mut given, mut force) = (None, Vec::new(), false);
+    let (mut directory, mut force) = (None, false);
+    let (mut names, mut sites) = (Vec::new(), Vec::new());
     while let Some(argument) = parser.next()? {
         match argument {
             Long("dir") => directory = Some(path_value(parser)?),
-            Long("name") => given.push(name_value(parser)?),
+            Long("name") => names.push(name_value(parser)?),
+            Long("site") => sites.push(site_value(parser)?),
             Long("force") => force = true,
             Short('h') | Long("help") => return Ok(explain(&COMMAND)),
             other => return Err(other.unexpected().into()),
@@ -136,13 +158,14 @@ fn run(parser: &mut lexopt::Parser) -> Result<Exit, UsageError> {
     }
     let request = Request {
         directory: directory.ok_or(UsageError::Missing("--dir"))?,
-        names: all_names(&given),
+        names,
+        sites,
         force,
     };
     let now = Clock::system().wall();
     match make(&request, now) {
         Ok(made) => {
-            advise(&request, &given, &made, now);
+            advise(&request, &made, now);
             Ok(Exit::Done)
         }
         Err(error) => {
@@ -161,14 +184,31 @@ fn name_value(parser: &mut lexopt::Parser) -> Result<Name, UsageError> {
     })
 }
 
+fn site_value(parser: &mut lexopt::Parser) -> Result<Site, UsageError> {
+    let value = parser.value()?.to_string_lossy().into_owned();
+    Site::parse(&value).ok_or(UsageError::BadValue {
+        option: "--site",
+        value,
+        wanted: "a domain, a host name, an IP address or a network as 10.20.0.0/16",
+    })
+}
+
+/// Those of every certificate, and these.
 fn all_names(given: &[Name]) -> Vec<Name> {
     let mut names = names::always();
-    for name in given {
-        if !names.contains(name) {
-            names.push(name.clone());
+    names.extend(beyond(given, &names));
+    names
+}
+
+/// Those of `names` that are not among `known`, once each.
+fn beyond(names: &[Name], known: &[Name]) -> Vec<Name> {
+    let mut beyond: Vec<Name> = Vec::new();
+    for name in names {
+        if !known.contains(name) && !beyond.contains(name) {
+            beyond.push(name.clone());
         }
     }
-    names
+    beyond
 }
 
 /// Makes what is missing. Whatever fails before the first file is written leaves everything as it
@@ -186,21 +226,33 @@ fn make(request: &Request, now: Wall) -> Result<Made, CertError> {
     if !exists.is_empty() && !request.force {
         return Err(CertError::Exists(exists));
     }
+    let before = match read("relay.crt")? {
+        Some(certificate) => Authority::names_of(&certificate),
+        None => Some(Vec::new()),
+    };
+    let given = match request.names.is_empty() {
+        true => before.as_deref().ok_or(CertError::UnknownNames)?,
+        false => &request.names,
+    };
+    let names = all_names(given);
     let (authority, fresh, certificate) = match (read("ca.crt")?, read("ca.key")?) {
+        (Some(_), Some(_)) if !request.sites.is_empty() => {
+            return Err(CertError::FixedAuthority);
+        }
         (Some(certificate), Some(key)) => {
             let authority = Authority::existing(&certificate, &key)?;
             let certificate = String::from_utf8_lossy(&certificate).into_owned();
             (authority, None, certificate)
         }
         (None, None) => {
-            let (authority, pair) = Authority::new(&request.names, now)?;
+            let (authority, pair) = Authority::new(&names, &request.sites, now)?;
             let certificate = pair.certificate.clone();
             (authority, Some(pair), certificate)
         }
         (Some(_), None) => return Err(CertError::HalfAuthority { missing: "ca.key" }),
         (None, Some(_)) => return Err(CertError::HalfAuthority { missing: "ca.crt" }),
     };
-    let server = authority.issue(&request.names, now)?;
+    let server = authority.issue(&names, now)?;
     let (roots, system_roots) = system_roots()?;
     if let Some(pair) = &fresh {
         write("ca.key", &pair.key, Access::Private)?;
@@ -211,6 +263,8 @@ fn make(request: &Request, now: Wall) -> Result<Made, CertError> {
     write("bundle.crt", &(roots + &certificate), Access::Public)?;
     Ok(Made {
         authority_kept: fresh.is_none(),
+        dropped: beyond(&before.unwrap_or_default(), &names),
+        names: beyond(&names, &names::always()),
         system_roots,
     })
 }
@@ -231,7 +285,7 @@ fn system_roots() -> Result<(String, Option<&'static str>), CertError> {
 }
 
 /// What was made, and what people do with it.
-fn advise(request: &Request, given: &[Name], made: &Made, now: Wall) {
+fn advise(request: &Request, made: &Made, now: Wall) {
     let directory = request.directory.display();
     match made.authority_kept {
         true => say(format_args!(
@@ -244,10 +298,13 @@ fn advise(request: &Request, given: &[Name], made: &Made, now: Wall) {
     say(format_args!(
         "Made relay.crt and relay.key for localhost, 127.0.0.1, ::1, IBM's token and service hosts"
     ));
-    for name in given {
+    for name in &made.names {
         say(format_args!("  and {name}"));
     }
-    if given.is_empty() {
+    for name in &made.dropped {
+        say(format_args!("  and no more for {name}"));
+    }
+    if made.names.is_empty() {
         say(format_args!(
             "  (with --name also for the name or address by which SDKs reach this gateway)"
         ));

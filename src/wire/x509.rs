@@ -1,11 +1,13 @@
-//! How long a certificate is valid, read from its DER bytes.
+//! How long a certificate is valid, and for which names, read from its DER bytes.
 //!
-//! The TLS library verifies certificates and does not say when they end, which is what an operator
-//! wants to know in time. This reads only as far as the two dates: no names, no keys, no trust.
+//! The TLS library verifies certificates and says neither when they end, which is what an operator
+//! wants to know in time, nor what they are for, which is what a renewal has to keep. This reads
+//! the two dates and the alternative names: no keys, no trust.
 //!
-//! Never panics: whatever the bytes, the answer is the two dates or `None`.
+//! Never panics: whatever the bytes, the answer is what was asked for or `None`.
 
 use crate::time::Wall;
+use std::net::IpAddr;
 
 /// The dates of a certificate. A date before 1970 reads as 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,14 +16,83 @@ pub struct Validity {
     pub not_after: Wall,
 }
 
+/// Whom a certificate is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlternativeName<'d> {
+    Host(&'d str),
+    Address(IpAddr),
+}
+
 const INTEGER: u8 = 0x02;
+const OCTET_STRING: u8 = 0x04;
+const OBJECT_IDENTIFIER: u8 = 0x06;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
 const VERSION: u8 = 0xa0;
+const EXTENSIONS: u8 = 0xa3;
+const HOST: u8 = 0x82;
+const ADDRESS: u8 = 0x87;
+
+/// `subjectAltName`, 2.5.29.17.
+const ALTERNATIVE_NAMES: [u8; 3] = [0x55, 0x1d, 0x11];
 
 /// The dates of the certificate in `der` (RFC 5280, section 4.1). Bounded by its length.
 pub fn validity(der: &[u8]) -> Option<Validity> {
+    let mut dates = Cursor(fields_from_validity(der)?.take(SEQUENCE)?);
+    Some(Validity {
+        not_before: dates.time()?,
+        not_after: dates.time()?,
+    })
+}
+
+/// The hosts and addresses that the certificate in `der` is for (RFC 5280, section 4.2.1.6); names
+/// of other kinds are passed over. Bounded by its length.
+pub fn alternative_names(der: &[u8]) -> Option<Vec<AlternativeName<'_>>> {
+    let mut fields = fields_from_validity(der)?;
+    let mut found = Vec::new();
+    while let Some((tag, content)) = fields.next()? {
+        if tag != EXTENSIONS {
+            continue;
+        }
+        let mut extensions = Cursor(Cursor(content).take(SEQUENCE)?);
+        while let Some((_, extension)) = extensions.next()? {
+            let mut extension = Cursor(extension);
+            if extension.take(OBJECT_IDENTIFIER)? != ALTERNATIVE_NAMES {
+                continue;
+            }
+            // Between the two it may say that it is critical.
+            let mut value = extension.next()?;
+            while value.is_some_and(|(tag, _)| tag != OCTET_STRING) {
+                value = extension.next()?;
+            }
+            let (_, value) = value?;
+            let mut names = Cursor(Cursor(value).take(SEQUENCE)?);
+            while let Some((tag, name)) = names.next()? {
+                found.extend(alternative_name(tag, name)?);
+            }
+        }
+    }
+    Some(found)
+}
+
+/// `Some(None)` = of another kind.
+fn alternative_name(tag: u8, name: &[u8]) -> Option<Option<AlternativeName<'_>>> {
+    let address = |address: IpAddr| Some(Some(AlternativeName::Address(address)));
+    match (tag, name.len()) {
+        (HOST, _) => {
+            let host = std::str::from_utf8(name).ok()?;
+            Some(Some(AlternativeName::Host(host)))
+        }
+        (ADDRESS, 4) => address(<[u8; 4]>::try_from(name).ok()?.into()),
+        (ADDRESS, 16) => address(<[u8; 16]>::try_from(name).ok()?.into()),
+        (ADDRESS, _) => None,
+        _ => Some(None),
+    }
+}
+
+/// What is left of a certificate behind its issuer.
+fn fields_from_validity(der: &[u8]) -> Option<Cursor<'_>> {
     let certificate = Cursor(der).take(SEQUENCE)?;
     let mut fields = Cursor(Cursor(certificate).take(SEQUENCE)?);
     if fields.0.first() == Some(&VERSION) {
@@ -30,11 +101,7 @@ pub fn validity(der: &[u8]) -> Option<Validity> {
     fields.take(INTEGER)?;
     fields.take(SEQUENCE)?;
     fields.take(SEQUENCE)?;
-    let mut dates = Cursor(fields.take(SEQUENCE)?);
-    Some(Validity {
-        not_before: dates.time()?,
-        not_after: dates.time()?,
-    })
+    Some(fields)
 }
 
 /// What is left of a run of DER values.
@@ -43,7 +110,15 @@ struct Cursor<'d>(&'d [u8]);
 impl<'d> Cursor<'d> {
     /// The content of the next value, which must have this tag.
     fn take(&mut self, tag: u8) -> Option<&'d [u8]> {
-        let (found, rest) = self.0.split_first()?;
+        let (found, content) = self.next()??;
+        (found == tag).then_some(content)
+    }
+
+    /// Tag and content of the next value; `Some(None)` = there is no more, `None` = it is torn.
+    fn next(&mut self) -> Option<Option<(u8, &'d [u8])>> {
+        let Some((found, rest)) = self.0.split_first() else {
+            return Some(None);
+        };
         let (first, rest) = rest.split_first()?;
         let (length, rest) = match first {
             0..=0x7f => (usize::from(*first), rest),
@@ -59,7 +134,7 @@ impl<'d> Cursor<'d> {
         };
         let (content, rest) = rest.split_at_checked(length)?;
         self.0 = rest;
-        (*found == tag).then_some(content)
+        Some(Some((*found, content)))
     }
 
     fn time(&mut self) -> Option<Wall> {
@@ -175,6 +250,36 @@ mod tests {
             "240101000000+",
         ] {
             assert_eq!(seconds(bad, bad), None, "{bad}");
+        }
+    }
+
+    fn named(names: &[&str]) -> Vec<u8> {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let params = rcgen::CertificateParams::new(names).unwrap();
+        params.self_signed(&key).unwrap().der().to_vec()
+    }
+
+    #[test]
+    fn names_are_those_that_it_was_made_for() {
+        let names = ["gw.plant.local", "*.plant.local", "10.0.0.7", "fd00::7"];
+        let der = named(&names);
+        let found = alternative_names(&der).unwrap();
+        let shown = found.iter().map(|name| match name {
+            AlternativeName::Host(host) => (*host).to_owned(),
+            AlternativeName::Address(address) => address.to_string(),
+        });
+        assert_eq!(shown.collect::<Vec<_>>(), names);
+        assert_eq!(alternative_names(&named(&[])), Some(Vec::new()));
+        for end in 0..der.len() {
+            assert_eq!(alternative_names(&der[..end]), None);
+        }
+        for index in 0..der.len() {
+            for byte in [0, 0x04, 0x30, 0x80, 0x82, 0x84, 0x87, 0xa3, 0xff] {
+                let mut bent = der.clone();
+                bent[index] = byte;
+                let _ = alternative_names(&bent);
+            }
         }
     }
 

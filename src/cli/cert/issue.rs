@@ -10,7 +10,7 @@
 //! never set counts as `CLOCK_FLOOR`, or they would have ended long ago. Browsers limit the life of
 //! certificates under their own roots only, not under a root that the site added.
 
-use super::names::{Name, permitted};
+use super::names::{Name, Site, permitted};
 use crate::time::{Duration, Wall};
 use crate::wire::x509;
 use rcgen::string::Ia5String;
@@ -76,7 +76,8 @@ impl fmt::Display for IssueError {
                 write!(
                     f,
                     "the CA in ca.crt was not made for {names}: leave these names out, or make a \
-                     new CA in another --dir (every client must then trust that one)"
+                     new CA in another --dir, with --site for the names and networks of all \
+                     gateways (every client must then trust that one)"
                 )
             }
             IssueError::Unverified(error) => {
@@ -97,13 +98,13 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes a CA that can sign for `names`.
-    pub fn new(names: &[Name], now: Wall) -> Result<(Authority, Pair), IssueError> {
+    /// Makes a CA that can sign for `names` and whatever is in `sites`.
+    pub fn new(names: &[Name], sites: &[Site], now: Wall) -> Result<(Authority, Pair), IssueError> {
         let key = KeyPair::generate()?;
         let mut params = ca_params(&key);
         params.not_before = date_time_ymd(1970, 1, 1);
         params.not_after = params.not_before + end(now, CA_LIFE);
-        params.name_constraints = Some(constraints(names));
+        params.name_constraints = Some(constraints(names, sites));
         let certificate = params.self_signed(&key)?;
         let pair = Pair {
             certificate: certificate.pem(),
@@ -134,6 +135,17 @@ impl Authority {
             params: ca_params(&key),
             key,
         })
+    }
+
+    /// The names of a certificate in PEM; none if it cannot be read.
+    pub fn names_of(certificate: &[u8]) -> Option<Vec<Name>> {
+        let certificate = CertificateDer::from_pem_slice(certificate).ok()?;
+        let names = x509::alternative_names(&certificate)?;
+        let names = names.into_iter().map(|name| match name {
+            x509::AlternativeName::Host(host) => Name::parse(host),
+            x509::AlternativeName::Address(address) => Some(Name::Address(address)),
+        });
+        names.collect()
     }
 
     /// Signs a server certificate with a new key.
@@ -211,8 +223,8 @@ fn named(text: &str) -> DistinguishedName {
     name
 }
 
-fn constraints(names: &[Name]) -> NameConstraints {
-    let (hosts, networks) = permitted(names);
+fn constraints(names: &[Name], sites: &[Site]) -> NameConstraints {
+    let (hosts, networks) = permitted(names, sites);
     let hosts = hosts.into_iter().map(GeneralSubtree::DnsName);
     let networks = networks.into_iter().map(|(address, prefix)| {
         GeneralSubtree::IpAddress(CidrSubnet::from_addr_prefix(address, prefix))

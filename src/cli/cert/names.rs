@@ -1,4 +1,4 @@
-//! The names that a relay's certificate is for.
+//! The names that a relay's certificate is for, and those that a site's CA may sign for.
 //!
 //! Besides the names that the operator gives there are those of the service itself: SDKs fetch
 //! their token from IBM's IAM host whatever else they are told, and the relay answers in its place.
@@ -12,6 +12,15 @@ pub enum Name {
     /// In lower case; the first label may be `*`.
     Host(String),
     Address(IpAddr),
+}
+
+/// What a site's CA may sign for, besides the names of its first certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Site {
+    /// In lower case; all names below it, too.
+    Domain(String),
+    /// The first address and the length of the prefix.
+    Network(IpAddr, u8),
 }
 
 /// Where SDKs fetch tokens: public and private, with and without a service URL of their own.
@@ -69,6 +78,36 @@ impl fmt::Display for Name {
     }
 }
 
+impl Site {
+    /// Reads a domain or host name, `ADDRESS/LENGTH`, or an address.
+    pub fn parse(text: &str) -> Option<Site> {
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length.parse::<u8>().ok()?)),
+            None => (text, None),
+        };
+        match (Name::parse(address)?, length) {
+            (Name::Host(host), None) => Some(Site::Domain(below_wildcard(&host).to_owned())),
+            (Name::Host(_), Some(_)) => None,
+            (Name::Address(address), length) => {
+                let bits = address_bits(address);
+                let length = length.unwrap_or(bits);
+                // Whatever is in it would be a CA for the whole internet.
+                (1..=bits)
+                    .contains(&length)
+                    .then_some(Site::Network(address, length))
+            }
+        }
+    }
+}
+
+fn address_bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn below_wildcard(host: &str) -> &str {
+    host.strip_prefix("*.").unwrap_or(host)
+}
+
 /// The names of every certificate: this machine to itself, and the service.
 pub fn always() -> Vec<Name> {
     let host = |host: &str| Name::Host(host.to_owned());
@@ -83,9 +122,9 @@ pub fn always() -> Vec<Name> {
     names
 }
 
-/// What the site's CA may sign for, when it is made for `names`: hosts (each with all below it) and
-/// networks (address and prefix length).
-pub fn permitted(names: &[Name]) -> (Vec<String>, Vec<(IpAddr, u8)>) {
+/// What the site's CA may sign for, when it is made for `names` and `sites`: hosts (each with all
+/// below it) and networks (address and prefix length).
+pub fn permitted(names: &[Name], sites: &[Site]) -> (Vec<String>, Vec<(IpAddr, u8)>) {
     let mut hosts: Vec<String> = Vec::new();
     let mut networks = vec![
         (Ipv4Addr::new(127, 0, 0, 0).into(), 8),
@@ -100,10 +139,14 @@ pub fn permitted(names: &[Name]) -> (Vec<String>, Vec<(IpAddr, u8)>) {
         .chain([SERVICE_DOMAIN])
         .map(str::to_owned);
     let named = names.iter().filter_map(|name| match name {
-        Name::Host(host) => Some(host.strip_prefix("*.").unwrap_or(host).to_owned()),
+        Name::Host(host) => Some(below_wildcard(host).to_owned()),
         Name::Address(_) => None,
     });
-    for host in services.chain(named) {
+    let domains = sites.iter().filter_map(|site| match site {
+        Site::Domain(domain) => Some(domain.clone()),
+        Site::Network(..) => None,
+    });
+    for host in services.chain(domains).chain(named) {
         if !hosts.iter().any(|domain| below(&host, domain)) {
             hosts.push(host);
         }
@@ -112,7 +155,12 @@ pub fn permitted(names: &[Name]) -> (Vec<String>, Vec<(IpAddr, u8)>) {
         if let Name::Address(address) = name
             && !address.is_loopback()
         {
-            networks.push((*address, if address.is_ipv4() { 32 } else { 128 }));
+            networks.push((*address, address_bits(*address)));
+        }
+    }
+    for site in sites {
+        if let Site::Network(address, length) = site {
+            networks.push((*address, *length));
         }
     }
     (hosts, networks)
@@ -156,11 +204,35 @@ mod tests {
         let mut names = always();
         names.push(Name::parse("*.plant.local").unwrap());
         names.push(Name::parse("10.0.0.7").unwrap());
-        let (hosts, networks) = permitted(&names);
+        let sites = ["plant.local", "10.20.0.0/16"].map(|site| Site::parse(site).unwrap());
+        let (hosts, networks) = permitted(&names, &sites);
         assert!(hosts.contains(&"plant.local".to_owned()));
         assert!(hosts.contains(&SERVICE_DOMAIN.to_owned()));
         // The private names are below the public ones.
         assert_eq!(hosts.len(), 5, "{hosts:?}");
-        assert_eq!(networks.len(), 3);
+        assert_eq!(networks.len(), 4);
+    }
+
+    #[test]
+    fn sites_are_domains_or_networks() {
+        for (text, site) in [
+            ("Plant.local", Site::Domain("plant.local".into())),
+            ("*.plant.local", Site::Domain("plant.local".into())),
+            ("gw2", Site::Domain("gw2".into())),
+            ("10.20.0.0/16", Site::Network([10, 20, 0, 0].into(), 16)),
+            ("10.20.0.7", Site::Network([10, 20, 0, 7].into(), 32)),
+        ] {
+            assert_eq!(Site::parse(text), Some(site), "{text}");
+        }
+        for no in [
+            "",
+            "plant.local/8",
+            "10.0.0.0/33",
+            "0.0.0.0/0",
+            "10.0.0.0/",
+            "/8",
+        ] {
+            assert_eq!(Site::parse(no), None, "{no}");
+        }
     }
 }

@@ -23,13 +23,22 @@ impl Scratch {
     }
 
     fn make(&self, names: &[&str], force: bool, now: Wall) -> Result<Made, CertError> {
-        let given: Vec<Name> = names
-            .iter()
-            .map(|name| Name::parse(name).unwrap())
-            .collect();
+        self.make_for(names, &[], force, now)
+    }
+
+    fn make_for(
+        &self,
+        names: &[&str],
+        sites: &[&str],
+        force: bool,
+        now: Wall,
+    ) -> Result<Made, CertError> {
+        let names = names.iter().map(|name| Name::parse(name).unwrap());
+        let sites = sites.iter().map(|site| Site::parse(site).unwrap());
         let request = Request {
             directory: self.0.clone(),
-            names: all_names(&given),
+            names: names.collect(),
+            sites: sites.collect(),
             force,
         };
         make(&request, now)
@@ -201,6 +210,43 @@ fn names_beyond_the_ca_are_refused_before_anything_is_written() {
         "{text}"
     );
     assert_eq!(scratch.read("relay.crt"), server);
+}
+
+#[test]
+fn one_ca_signs_for_every_gateway_of_its_sites() {
+    let scratch = Scratch::new("sites");
+    let sites = ["plant.local", "10.20.0.0/16", "gw3"];
+    scratch
+        .make_for(&["gw1.plant.local"], &sites, false, NOW)
+        .unwrap();
+    let ca = scratch.read("ca.crt");
+    let made = scratch.make(&["gw2.plant.local", "10.20.0.8", "gw3"], true, NOW);
+    assert_eq!(made.unwrap().dropped.len(), 1, "gw1's own");
+    assert_eq!(scratch.read("ca.crt"), ca);
+    for name in ["gw2.plant.local", "10.20.0.8", "gw3", "localhost"] {
+        assert_eq!(handshake(&scratch, name), Ok(()), "{name}");
+    }
+    assert!(scratch.make(&["10.21.0.8"], true, NOW).is_err());
+    let wider = scratch.make_for(&["gw4"], &["gw4"], true, NOW);
+    assert!(matches!(wider, Err(CertError::FixedAuthority)));
+}
+
+#[test]
+fn a_renewal_keeps_the_names() {
+    let scratch = Scratch::new("renewal");
+    let names = ["gw.plant.local", "10.1.2.3"];
+    scratch.make(&names, false, NOW).unwrap();
+    let server = scratch.read("relay.crt");
+    let made = scratch.make(&[], true, NOW).unwrap();
+    assert_eq!((made.names.len(), made.dropped.len()), (2, 0));
+    assert_ne!(scratch.read("relay.crt"), server);
+    for name in names {
+        assert_eq!(handshake(&scratch, name), Ok(()), "{name}");
+    }
+    fs::write(scratch.0.join("relay.crt"), "torn").unwrap();
+    let unknown = scratch.make(&[], true, NOW);
+    assert!(matches!(unknown, Err(CertError::UnknownNames)));
+    assert!(scratch.make(&["gw.plant.local"], true, NOW).is_ok());
 }
 
 #[test]
