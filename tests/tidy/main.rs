@@ -2,8 +2,9 @@
 //!
 //! Owns every rule that a reader of the project may rely on without checking: which room may use
 //! which (`imports`), how large things get (`sizes`), what never appears (`bans`), what things are
-//! called (`names`), what is documented (`comments`), what the project consists of (`tree`), and
-//! the numbers that may only be raised by a commit that says why (`ratchets`).
+//! called (`names`), what is documented (`comments`), what the project consists of (`tree`), that
+//! the list of what ships is complete (`sbom`), and the numbers that may only be raised by a commit
+//! that says why (`ratchets`).
 //!
 //! Each rule is a pure function over one file and carries its own samples: lines it must find and
 //! lines it must leave alone. The rules prove themselves on those before they judge the project,
@@ -16,6 +17,7 @@ mod comments;
 mod imports;
 mod names;
 mod ratchets;
+mod sbom;
 mod sizes;
 mod source;
 mod tree;
