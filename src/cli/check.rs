@@ -21,7 +21,7 @@ mod upstream;
 
 use super::run::origin;
 use super::{Command, Exit, UsageError, complain, explain, path_value, say};
-use crate::config::{Config, Environment};
+use crate::config::{CREDENTIALS, Config, Environment};
 use crate::limits::Limits;
 use crate::net::clock::Clock;
 use crate::net::disk::read_bounded;
@@ -87,8 +87,13 @@ impl Report {
         self.sound.push(line.to_string());
     }
 
-    /// The content of a file that the configuration names at `path`; what hinders is an error.
+    /// The content of a file that the configuration names at `path`; what hinders is an error. A
+    /// credential outside of its unit is none: the configuration has warned of it, and whoever
+    /// installs a gateway checks before there is a unit.
     fn read(&mut self, path: &str, file: &Path, bytes_max: usize) -> Option<Vec<u8>> {
+        if is_out_of_reach(file) {
+            return None;
+        }
         let bytes = read_bounded(file, bytes_max);
         match bytes {
             Ok(Some(bytes)) => return Some(bytes),
@@ -187,6 +192,12 @@ fn check(file: &Path, seed: Option<&Path>, environment: &Environment, now: Wall)
     let documents = seed::check(&config, seed, &limits, &mut report);
     machine::check(&config, &documents, &limits, now, &mut report);
     report
+}
+
+/// Whether only the unit can read it.
+fn is_out_of_reach(file: &Path) -> bool {
+    let bytes = file.as_os_str().as_encoded_bytes();
+    bytes.starts_with(CREDENTIALS.as_bytes())
 }
 
 /// `1 slot`, `2 slots`.

@@ -48,6 +48,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+/// Begins the path of a file that systemd hands over; it stays in the path where nobody says which
+/// folder that is.
+pub const CREDENTIALS: &str = "${CREDENTIALS_DIRECTORY}";
+
 /// What the operator wants.
 #[derive(Clone, Debug)]
 pub struct Config {

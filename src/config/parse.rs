@@ -363,9 +363,8 @@ impl Reader<'_> {
 
     /// A path that is read, which may lie among the unit's credentials.
     pub fn file(&mut self, place: &Place<'_>) -> Option<PathBuf> {
-        const VARIABLE: &str = "${CREDENTIALS_DIRECTORY}";
         let text = place.text(&mut self.mistakes)?;
-        let Some(rest) = text.strip_prefix(VARIABLE) else {
+        let Some(rest) = text.strip_prefix(CREDENTIALS) else {
             return self.path(place);
         };
         if rest.contains("${") {

@@ -24,6 +24,7 @@ const EXPIRY_NOTICE_SECONDS: u64 = 30 * 24 * 3600;
 pub fn check(config: &Config, now: Wall, report: &mut Report) {
     let Some(tls) = &config.tls else { return };
     let errors = report.count(Severity::Error);
+    // Without a chain or a key it was said why, and there is nothing to be sure of.
     let chain = chain(tls, report);
     let key = key(tls, report);
     let Some(leaf) = chain.first() else { return };
@@ -31,14 +32,13 @@ pub fn check(config: &Config, now: Wall, report: &mut Report) {
         check_dates(tls, certificate, now, report);
     }
     check_names(config, tls, leaf, report);
-    if let Some(key) = key {
-        let provider = rustls::crypto::ring::default_provider();
-        if let Err(error) = CertifiedKey::from_der(chain, key, &provider) {
-            let (cert, key) = (tls.cert.display(), tls.key.display());
-            report.error(format_args!(
-                "$.tls: {key} does not go with {cert}: {error}"
-            ));
-        }
+    let Some(key) = key else { return };
+    let provider = rustls::crypto::ring::default_provider();
+    if let Err(error) = CertifiedKey::from_der(chain, key, &provider) {
+        let (cert, key) = (tls.cert.display(), tls.key.display());
+        report.error(format_args!(
+            "$.tls: {key} does not go with {cert}: {error}"
+        ));
     }
     if report.count(Severity::Error) == errors {
         report.sound("certificate: can be read, goes with its key, and is valid");

@@ -4,7 +4,7 @@
 //! and does not know which record counts where a relay runs: a file may be older than that, and is
 //! sound all the same.
 
-use super::{Report, keys};
+use super::{Report, is_out_of_reach, keys};
 use crate::config::{Config, RecordTrust, Region, SecretSource};
 use crate::limits::Limits;
 use crate::model::region::{Node, Record};
@@ -19,6 +19,7 @@ pub fn check(config: &Config, limits: &Limits, report: &mut Report) {
     };
     check_key(region, limits, report);
     if let Some(file) = &region.ca_file
+        && !is_out_of_reach(file)
         && let Err(problem) = authorities(file, limits)
     {
         report.error(format_args!("$.region.ca_file: {problem}"));

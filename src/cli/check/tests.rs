@@ -98,6 +98,29 @@ fn a_missing_or_broken_config_is_an_error() {
 }
 
 #[test]
+fn credentials_that_only_the_unit_has_are_warnings() {
+    let site = Site::new("credentials");
+    let in_unit = |name: &str| format!("${{CREDENTIALS_DIRECTORY}}/{name}");
+    site.edit("line.key", &in_unit("line.key"));
+    let part = "CREDENTIALS_DIRECTORY is not set";
+    assert_only(&site.check(NOW), "Warning $.client_keys[0].key_file", part);
+    site.edit("relay.key", &in_unit("relay.key"));
+    assert_only(&site.check(NOW), "Warning $.tls.key", part);
+    let upstream = format!(
+        r#""seed.json" }}, "upstream": {{ "primary": {{ "url": "https://relay.example",
+            "api_key_file": "{}", "ca_file": "{}" }} }}"#,
+        in_unit("api"),
+        in_unit("ca")
+    );
+    site.edit(r#""seed.json" }"#, &upstream);
+    let lines = site.check(NOW);
+    assert!(
+        lines.iter().all(|line| line.starts_with("Warning ")),
+        "{lines:#?}"
+    );
+}
+
+#[test]
 fn each_bad_file_is_named_with_its_path() {
     let other = rcgen::KeyPair::generate().unwrap().serialize_pem();
     let key = "$.client_keys[0].key_file";

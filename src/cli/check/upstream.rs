@@ -4,7 +4,7 @@
 //! that does not answer now may answer when the relay starts, and the other way round.
 
 use super::keys::read;
-use super::{Report, Severity};
+use super::{Report, Severity, is_out_of_reach};
 use crate::config::{Config, Secret, SecretSource, UpstreamConfig};
 use crate::limits::Limits;
 use crate::model::Role;
@@ -52,6 +52,7 @@ fn check_one(role: Role, upstream: &UpstreamConfig, limits: &Limits, report: &mu
         ));
     }
     if let Some(file) = &upstream.ca_file
+        && !is_out_of_reach(file)
         && let Err(problem) = authorities(file, limits)
     {
         report.error(format_args!("{path}.ca_file: {problem}"));
