@@ -77,7 +77,7 @@ fn print(path: PathBuf, form: Form) -> Exit {
     let limits = Limits::PRODUCTION;
     // What is relative in it starts at its folder, and systemd knows no working directory.
     let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-    let config = match read_config(&origin(absolute), &limits) {
+    let config = match read_config(&origin(absolute.clone()), &limits) {
         Ok(config) => config,
         Err(LoadError::Unreadable(problem)) => {
             complain(format_args!("staffetta unit: {problem}"));
@@ -91,9 +91,9 @@ fn print(path: PathBuf, form: Form) -> Exit {
         }
     };
     let text = match form {
-        Form::Limits => Ok(limits_drop_in(&path, UnitLimits::of(&config, &limits))),
+        Form::Limits => Ok(limits_drop_in(&absolute, UnitLimits::of(&config, &limits))),
         Form::Profile => Ok(profile(&config).to_owned()),
-        Form::Socket => socket::drop_in(&path, &config.listen),
+        Form::Socket => socket::drop_in(&absolute, &config.listen),
     };
     match text {
         Ok(text) => {
