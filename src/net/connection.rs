@@ -182,13 +182,13 @@ impl Connection {
     }
 
     /// Reads once, to the end of `buffer`; zero is the end.
-    pub async fn read(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        poll_fn(|context| self.poll_read(context, |bytes| buffer.extend_from_slice(bytes))).await
+    pub fn read(&self, buffer: &mut Vec<u8>) -> impl Future<Output = io::Result<usize>> {
+        poll_fn(move |context| self.poll_read(context, |bytes| buffer.extend_from_slice(bytes)))
     }
 
     /// Reads once from under TLS, to the end of `buffer`.
-    pub async fn read_wire(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        poll_fn(|context| {
+    pub fn read_wire(&self, buffer: &mut Vec<u8>) -> impl Future<Output = io::Result<usize>> {
+        poll_fn(move |context| {
             loop {
                 let mut scratch = self.driver.scratch.borrow_mut();
                 match self.io.borrow_mut().try_read_wire(&mut scratch) {
@@ -203,7 +203,6 @@ impl Connection {
                 ready!(self.io.borrow_mut().poll_readable(context))?;
             }
         })
-        .await
     }
 
     // Writing.

@@ -5,8 +5,9 @@
 //! waiting), take the body that the decision needs, write the answer, keep the connection or not.
 //!
 //! The await-point rule: no borrow of the head, of state or of the transport is held across a wait;
-//! what `route` decides is owned. The buffer is given up while the connection is idle, so that an
-//! idle one costs its task and nothing else. A stream goes on in a new, smaller task.
+//! what `route` decides is owned. While the connection is idle its buffer is given up, and a
+//! request's future is in a box of its own, so that an idle one costs a small task and nothing else.
+//! A stream goes on in a new, smaller task.
 
 use std::cell::Cell;
 use std::io;
@@ -25,19 +26,16 @@ use super::connection::{Connection, Door};
 use super::driver::Driver;
 use super::proxy::{self, Call, Served};
 use super::route::{self, Action, Wanted};
-use super::stream::{self, Opening};
+use super::stream::{self, Upgrade};
 use super::{document, tls};
 
 /// The first byte of a TLS record that can begin a connection.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// A connection that becomes a stream: what was asked for, and the bytes that came behind it.
-pub type Upgrade = (Opening, Vec<u8>);
-
 /// What is left to do with a connection after a request.
 enum After {
     /// Serve a stream on it from now on.
-    Stream(Upgrade),
+    Stream(Box<Upgrade>),
     /// Read the first request inside a tunnel, in the time of a head.
     First,
     /// Read the next request.
@@ -51,24 +49,24 @@ enum After {
 /// Serves an accepted connection to its end.
 pub async fn serve(connection: Rc<Connection>) {
     // An error is the peer's own failure; what was worth counting is counted where it happened.
-    if let Ok(Some((opening, unread))) = serve_requests(&connection).await {
+    if let Ok(Some(upgrade)) = serve_requests(&connection).await {
         let driver = connection.driver.clone();
-        driver.spawn_for_client(stream::open(connection, opening, unread));
+        driver.spawn_for_client(stream::open(connection, upgrade));
     }
 }
 
 /// Serves requests until the connection ends or becomes a stream.
-pub async fn serve_requests(connection: &Rc<Connection>) -> io::Result<Option<Upgrade>> {
+pub async fn serve_requests(connection: &Rc<Connection>) -> io::Result<Option<Box<Upgrade>>> {
     let mut buffer = Vec::new();
     connection.arm(Reason::Head);
     if connection.read_wire(&mut buffer).await? == 0 {
         return Ok(None);
     }
     if buffer[0] == TLS_HANDSHAKE {
-        start_tls(connection, std::mem::take(&mut buffer)).await?;
+        Box::pin(start_tls(connection, std::mem::take(&mut buffer))).await?;
     }
     loop {
-        let after = match serve_one(connection, &mut buffer).await? {
+        let after = match Box::pin(serve_one(connection, &mut buffer)).await? {
             After::Next if connection.driver.is_draining() => After::Linger,
             after => after,
         };
@@ -88,7 +86,7 @@ pub async fn serve_requests(connection: &Rc<Connection>) -> io::Result<Option<Up
                 yield_now().await;
             }
             After::Linger => {
-                connection.linger().await;
+                Box::pin(connection.linger()).await;
                 return Ok(None);
             }
             After::Stream(upgrade) => return Ok(Some(upgrade)),
@@ -104,7 +102,7 @@ async fn start_tls(connection: &Rc<Connection>, unread: Vec<u8>) -> io::Result<(
         driver.count(|counters| counters.handshakes_refused += 1);
         return Err(io::ErrorKind::Unsupported.into());
     };
-    let result = Box::pin(tls::accept(connection, config, unread)).await;
+    let result = tls::accept(connection, config, unread).await;
     driver.count(|counters| match result {
         Ok(()) => counters.handshakes += 1,
         Err(_) => counters.handshakes_failed += 1,
@@ -131,7 +129,10 @@ async fn serve_one(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Res
     match action {
         // Dealt with above: its head is still needed.
         Action::Forward(_) => Ok(After::Done),
-        Action::Stream(opening) => Ok(After::Stream((opening, std::mem::take(buffer)))),
+        Action::Stream(opening) => Ok(After::Stream(Box::new(Upgrade {
+            opening,
+            unread: std::mem::take(buffer),
+        }))),
         Action::Tunnel => {
             connection
                 .write(&[b"HTTP/1.1 200 Connection established\r\n\r\n"])
@@ -286,7 +287,7 @@ async fn tunnel(connection: &Rc<Connection>, buffer: &mut Vec<u8>) -> io::Result
         connection.driver.count(|counters| counters.malformed += 1);
         return Ok(After::Done);
     }
-    start_tls(connection, std::mem::take(buffer)).await?;
+    Box::pin(start_tls(connection, std::mem::take(buffer))).await?;
     Ok(After::First)
 }
 

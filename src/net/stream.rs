@@ -45,6 +45,14 @@ pub struct Opening {
     pub greeting: Greeting,
 }
 
+/// A connection that becomes a stream.
+pub struct Upgrade {
+    /// What was asked for.
+    pub opening: Opening,
+    /// Bytes that came behind the request.
+    pub unread: Vec<u8>,
+}
+
 /// How far a pump came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -66,17 +74,12 @@ pub struct Client {
     blocked: Cell<bool>,
 }
 
-/// Opens the stream and serves it to its end. `unread` came behind the request.
-pub async fn open(connection: Rc<Connection>, opening: Opening, unread: Vec<u8>) {
-    let joined = Box::pin(greet(connection, opening)).await;
-    let Some((client, place)) = joined else {
+/// Opens the stream and serves it to its end.
+pub async fn open(connection: Rc<Connection>, upgrade: Box<Upgrade>) {
+    let greeted = Box::pin(greet(connection, *upgrade)).await;
+    let Some((client, place, mut inbox)) = greeted else {
         return;
     };
-    let decoder =
-        (client.kind == Kind::WebSocket).then(|| Decoder::new(&client.connection.driver.limits));
-    let mut inbox = Inbox { decoder };
-    inbox.take(&client, &unread);
-    drop(unread);
     let ended = poll_fn(|context| client.poll(context, &mut inbox)).await;
     drop((inbox, place));
     // Said in order, the end is waited for; a peer that went, or was reset, is not.
@@ -85,7 +88,8 @@ pub async fn open(connection: Rc<Connection>, opening: Opening, unread: Vec<u8>)
     }
 }
 
-async fn greet(connection: Rc<Connection>, opening: Opening) -> Option<(Rc<Client>, Place)> {
+async fn greet(connection: Rc<Connection>, upgrade: Upgrade) -> Option<(Rc<Client>, Place, Inbox)> {
+    let Upgrade { opening, unread } = upgrade;
     let driver = &connection.driver;
     let head = match &opening.greeting {
         Greeting::WebSocket(answer) => answer.clone(),
@@ -114,7 +118,10 @@ async fn greet(connection: Rc<Connection>, opening: Opening) -> Option<(Rc<Clien
     if state.access.may_use(opening.key, opening.slot).is_err() {
         state.fanout.close(client.key, CLOSE_KEY_REMOVED);
     }
-    Some((client, place))
+    drop(state);
+    let mut inbox = Inbox::new(&client);
+    inbox.take(&client, &unread);
+    Some((client, place, inbox))
 }
 
 fn sse_head(driver: &Driver) -> String {
@@ -132,10 +139,18 @@ fn sse_head(driver: &Driver) -> String {
 /// What a client's bytes are given to.
 struct Inbox {
     /// Event streams have none: what their clients send means nothing.
-    decoder: Option<Decoder>,
+    decoder: Option<Box<Decoder>>,
 }
 
 impl Inbox {
+    fn new(client: &Client) -> Inbox {
+        let limits = &client.connection.driver.limits;
+        let is_read = client.kind == Kind::WebSocket;
+        Inbox {
+            decoder: is_read.then(|| Box::new(Decoder::new(limits))),
+        }
+    }
+
     fn take(&mut self, client: &Client, bytes: &[u8]) {
         let inbound = self
             .decoder

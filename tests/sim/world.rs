@@ -398,8 +398,8 @@ impl World {
 
 /// Serves a connection in one task, its stream too, so that all of it can be cancelled.
 async fn serve_whole(connection: Rc<Connection>) {
-    if let Ok(Some((opening, unread))) = http::serve_requests(&connection).await {
-        stream::open(connection, opening, unread).await;
+    if let Ok(Some(upgrade)) = http::serve_requests(&connection).await {
+        stream::open(connection, upgrade).await;
     }
 }
 
