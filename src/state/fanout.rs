@@ -6,8 +6,8 @@
 //! nobody. The alternative, a queue per client, either grows or drops, and what it drops may be the
 //! last change for a week.
 //!
-//! Control frames (pong, heartbeat, close) wait in a queue of four. There is at most one of each
-//! kind in it: a later pong replaces an earlier one, so a flood of pings cannot fill it.
+//! Of control frames at most one of each kind waits, and they go out in this order: pong,
+//! heartbeat, close. A later pong replaces an earlier one, so a flood of pings takes no room.
 //!
 //! Memory: a snapshot stays alive while a frame of it is being written. At most
 //! `snapshots_alive_max` per slot may; a publication beyond that evicts the subscribers that are
@@ -19,7 +19,6 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use heapless::Deque;
 
 use crate::limits::Limits;
 use crate::model::{KeyIndex, SlotIndex, Version};
@@ -105,11 +104,19 @@ struct Subscriber {
     registered: bool,
     /// The version whose frame is being written, for those frames that hold a document.
     writing: Option<Version>,
-    controls: Deque<Control, 4>,
+    waiting: Waiting,
     /// The key is in `Fanout::dirty`.
     queued: bool,
-    /// A close was taken out of the queue: nothing follows.
+    /// A close was taken: nothing follows.
     closed: bool,
+}
+
+/// Control frames that have not been taken yet.
+#[derive(Debug, Default)]
+struct Waiting {
+    pong: Option<Bytes>,
+    heartbeat: bool,
+    close: Option<u16>,
 }
 
 #[derive(Debug)]
@@ -223,7 +230,7 @@ impl<P> Fanout<P> {
             sent: if knows_newest { newest } else { Version(0) },
             registered: false,
             writing: None,
-            controls: Deque::new(),
+            waiting: Waiting::default(),
             queued: false,
             closed: false,
         });
@@ -385,7 +392,7 @@ impl<P> Fanout<P> {
         if subscriber.closed || subscriber.kind == Kind::Fetch {
             return None;
         }
-        if let Some(control) = subscriber.controls.pop_front() {
+        if let Some(control) = subscriber.waiting.take() {
             subscriber.closed = matches!(control, Control::Close(_));
             return Some(Next::Control(control));
         }
@@ -494,30 +501,30 @@ impl<P> Fanout<P> {
 
 impl Subscriber {
     fn is_closing(&self) -> bool {
-        let waiting = self
-            .controls
-            .iter()
-            .any(|control| matches!(control, Control::Close(_)));
-        self.closed || waiting
+        self.closed || self.waiting.close.is_some()
     }
 
-    /// One of each kind at most, so four places are never all taken.
     fn queue(&mut self, control: Control) {
         if self.is_closing() {
             return;
         }
-        let same = std::mem::discriminant(&control);
-        let waiting = self
-            .controls
-            .iter_mut()
-            .find(|other| std::mem::discriminant(*other) == same);
-        match waiting {
-            Some(place) => *place = control,
-            None => {
-                let full = self.controls.push_back(control).is_err();
-                debug_assert!(!full, "three kinds of control fit into four places");
-            }
+        match control {
+            Control::Pong(payload) => self.waiting.pong = Some(payload),
+            Control::Heartbeat => self.waiting.heartbeat = true,
+            Control::Close(code) => self.waiting.close = Some(code),
         }
+    }
+}
+
+impl Waiting {
+    fn take(&mut self) -> Option<Control> {
+        if let Some(payload) = self.pong.take() {
+            return Some(Control::Pong(payload));
+        }
+        if std::mem::take(&mut self.heartbeat) {
+            return Some(Control::Heartbeat);
+        }
+        self.close.take().map(Control::Close)
     }
 }
 
@@ -663,6 +670,23 @@ mod tests {
         let last = Control::Pong(Bytes::from_static(&[99]));
         assert_eq!(fanout.next(key), Some(Next::Control(last)));
         assert_eq!(fanout.next(key), Some(Next::Control(Control::Heartbeat)));
+        assert_eq!(fanout.next(key), None);
+    }
+
+    #[test]
+    fn what_waits_goes_out_before_the_close() {
+        let mut fanout = fanout();
+        let key = join(&mut fanout, Kind::WebSocket);
+        fanout.heartbeat();
+        fanout.pong(key, Bytes::new());
+        fanout.close(key, 1012);
+        for control in [
+            Control::Pong(Bytes::new()),
+            Control::Heartbeat,
+            Control::Close(1012),
+        ] {
+            assert_eq!(fanout.next(key), Some(Next::Control(control)));
+        }
         assert_eq!(fanout.next(key), None);
     }
 

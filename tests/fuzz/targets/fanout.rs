@@ -48,7 +48,8 @@ impl Client {
         self.is_over || self.controls.iter().any(closes)
     }
 
-    /// Takes a control frame in: a later one takes the place of an earlier one of its kind.
+    /// Takes a control frame in: a later one takes the place of an earlier one of its kind, and
+    /// each kind has its place in the order.
     fn expect(&mut self, control: Control) {
         if self.is_closing() {
             return;
@@ -59,6 +60,11 @@ impl Client {
             Some(place) => *place = control,
             None => self.controls.push(control),
         }
+        self.controls.sort_by_key(|control| match control {
+            Control::Pong(_) => 0,
+            Control::Heartbeat => 1,
+            Control::Close(_) => 2,
+        });
     }
 }
 
