@@ -61,13 +61,13 @@ const SCRATCH_BYTES: usize = 16 * 1024;
 /// Frames that are the same for every client and never change.
 pub struct Frames {
     /// The WebSocket heartbeat.
-    pub heartbeat: Frame,
+    pub heartbeat: Rc<Frame>,
     /// The WebSocket change text.
-    pub change: Frame,
+    pub change: Rc<Frame>,
     /// The event stream's heartbeat.
-    pub comment: Frame,
+    pub comment: Rc<Frame>,
     /// The event stream's end.
-    pub end: Frame,
+    pub end: Rc<Frame>,
 }
 
 /// Connections that are open, by the door they came in by.
@@ -182,10 +182,10 @@ impl Driver {
             follow,
             proxy,
             frames: Frames {
-                heartbeat: websocket::heartbeat(),
-                change: websocket::change(),
-                comment: sse::heartbeat(),
-                end: sse::end(),
+                heartbeat: websocket::heartbeat().into(),
+                change: websocket::change().into(),
+                comment: sse::heartbeat().into(),
+                end: sse::end().into(),
             },
             scratch: RefCell::new(vec![0; SCRATCH_BYTES].into()),
             executor,

@@ -69,7 +69,8 @@ pub struct Client {
     pub connection: Rc<Connection>,
     key: Key,
     kind: Kind,
-    frame: RefCell<Option<(Frame, usize)>>,
+    /// What is being written, and how much of it is out.
+    frame: RefCell<Option<(Rc<Frame>, usize)>>,
     waker: Cell<Option<Waker>>,
     blocked: Cell<bool>,
 }
@@ -267,12 +268,14 @@ impl Client {
         }
     }
 
-    fn encode(&self, next: Next<Publication>) -> Frame {
+    fn encode(&self, next: Next<Publication>) -> Rc<Frame> {
         let frames = &self.connection.driver.frames;
         match (self.kind, next) {
-            (Kind::WebSocket, Next::Control(Control::Pong(payload))) => websocket::pong(payload),
+            (Kind::WebSocket, Next::Control(Control::Pong(payload))) => {
+                websocket::pong(payload).into()
+            }
             (Kind::WebSocket, Next::Control(Control::Heartbeat)) => frames.heartbeat.clone(),
-            (Kind::WebSocket, Next::Control(Control::Close(code))) => websocket::close(code),
+            (Kind::WebSocket, Next::Control(Control::Close(code))) => websocket::close(code).into(),
             (Kind::WebSocket, Next::Registration(_) | Next::Change(_)) => frames.change.clone(),
             (Kind::Sse, Next::Registration(published)) => published.registration.clone(),
             (Kind::Sse, Next::Change(published)) => published.change.clone(),
@@ -280,7 +283,7 @@ impl Client {
             (_, Next::Change(published)) => published.change_only.clone(),
             (_, Next::Control(Control::Heartbeat)) => frames.comment.clone(),
             (_, Next::Control(Control::Close(_))) => frames.end.clone(),
-            (_, Next::Control(Control::Pong(_))) => Frame::default(),
+            (_, Next::Control(Control::Pong(_))) => Rc::default(),
         }
     }
 }

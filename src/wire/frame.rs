@@ -8,8 +8,8 @@ use std::io::IoSlice;
 
 use bytes::Bytes;
 
-/// Bytes for the wire, in order. Cloning shares.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Bytes for the wire, in order.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Frame {
     pub head: Bytes,
     pub content: Bytes,
