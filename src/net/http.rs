@@ -519,6 +519,21 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     }
 
+    fn future_bytes<A, F: Future>(_: impl FnOnce(A) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// With the 64 bytes that the executor adds, and 4 of the allocator, each of the two tasks
+    /// still fits into 192.
+    #[test]
+    fn an_idle_client_costs_a_small_task() {
+        let stream = |(connection, upgrade)| stream::open(connection, upgrade);
+        assert!(future_bytes(serve) <= 124);
+        assert!(future_bytes(stream) <= 124);
+        assert!(size_of::<Connection>() <= 112);
+        assert!(size_of::<stream::Client>() <= 64);
+    }
+
     #[test]
     fn a_page_can_see_that_its_request_was_malformed() {
         let rig = Rig::new(Limits::PRODUCTION);
