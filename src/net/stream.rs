@@ -77,7 +77,7 @@ pub struct Client {
 
 /// Opens the stream and serves it to its end.
 pub async fn open(connection: Rc<Connection>, upgrade: Box<Upgrade>) {
-    let greeted = Box::pin(greet(connection, *upgrade)).await;
+    let greeted = Box::pin(greet(connection, upgrade)).await;
     let Some((client, place, mut inbox)) = greeted else {
         return;
     };
@@ -89,8 +89,11 @@ pub async fn open(connection: Rc<Connection>, upgrade: Box<Upgrade>) {
     }
 }
 
-async fn greet(connection: Rc<Connection>, upgrade: Upgrade) -> Option<(Rc<Client>, Place, Inbox)> {
-    let Upgrade { opening, unread } = upgrade;
+async fn greet(
+    connection: Rc<Connection>,
+    upgrade: Box<Upgrade>,
+) -> Option<(Rc<Client>, Place, Inbox)> {
+    let Upgrade { opening, unread } = *upgrade;
     let driver = &connection.driver;
     let head = match &opening.greeting {
         Greeting::WebSocket(answer) => answer.clone(),
