@@ -41,8 +41,6 @@ pub struct Connection {
     pub door: Door,
     io: RefCell<Io>,
     key: Key,
-    /// Bytes sent when the stall deadline was last set.
-    sent_at_stall: Cell<u64>,
     expiry: Cell<Option<Rc<Expiry>>>,
 }
 
@@ -74,7 +72,6 @@ impl Connection {
             door,
             io: RefCell::new(io),
             key,
-            sent_at_stall: Cell::new(0),
             expiry: Cell::default(),
         });
         connection.driver.watch(key, &connection);
@@ -141,8 +138,7 @@ impl Connection {
 
     /// The peer takes nothing more for now. The deadline runs from the last byte that it took.
     pub fn arm_stall(&self, is_new: bool) {
-        let sent = self.io.borrow().sent();
-        if self.sent_at_stall.replace(sent) != sent || is_new {
+        if self.io.borrow_mut().take_sent() || is_new {
             self.arm(Reason::Stall);
         }
     }

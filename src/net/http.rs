@@ -523,15 +523,15 @@ mod tests {
         size_of::<F>()
     }
 
-    /// With the 64 bytes that the executor adds, and 4 of the allocator, each of the two tasks
-    /// still fits into 192.
+    /// The static build's allocator gives powers of two and keeps 16 bytes of them; the executor
+    /// adds 64 to a future, and an `Rc` 16.
     #[test]
     fn an_idle_client_costs_a_small_task() {
         let stream = |(connection, upgrade)| stream::open(connection, upgrade);
-        assert!(future_bytes(serve) <= 124);
-        assert!(future_bytes(stream) <= 124);
-        assert!(size_of::<Connection>() <= 112);
-        assert!(size_of::<stream::Client>() <= 64);
+        assert!(future_bytes(serve) <= 256 - 80);
+        assert!(future_bytes(stream) <= 256 - 80);
+        assert!(size_of::<Connection>() <= 128 - 32);
+        assert!(size_of::<stream::Client>() <= 128 - 32);
     }
 
     #[test]

@@ -35,9 +35,9 @@ pub struct Io {
     peer: Option<IpAddr>,
     tls: Option<Box<ServerConnection>>,
     /// Read from the wire, not yet given to TLS.
-    unread: Vec<u8>,
-    /// Bytes that the peer's side has taken, of whatever kind: a client that takes none is stuck.
-    sent: u64,
+    unread: Box<[u8]>,
+    /// The peer's side has taken bytes of whatever kind since this was last asked.
+    has_sent: bool,
 }
 
 impl Io {
@@ -47,8 +47,8 @@ impl Io {
             wire: wire.into(),
             peer: None,
             tls: None,
-            unread: Vec::new(),
-            sent: 0,
+            unread: Box::default(),
+            has_sent: false,
         }
     }
 
@@ -93,7 +93,7 @@ impl Io {
 
     /// Gives back bytes that were read from the wire, so that TLS sees them first.
     pub fn unread(&mut self, bytes: Vec<u8>) {
-        self.unread = bytes;
+        self.unread = bytes.into();
     }
 
     /// Says why the handshake fails, as far as the wire takes it now.
@@ -124,9 +124,10 @@ impl Io {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Bytes that the peer's side has taken so far.
-    pub fn sent(&self) -> u64 {
-        self.sent
+    /// Whether the peer's side has taken any bytes since the last call: a client that takes none is
+    /// stuck.
+    pub fn take_sent(&mut self) -> bool {
+        std::mem::take(&mut self.has_sent)
     }
 
     /// Reads what is there. Zero is the end; a TLS stream that ends without saying so has ended
@@ -148,7 +149,7 @@ impl Io {
             let ended = tls.read_tls(&mut source)? == 0;
             let processed = tls.process_new_packets();
             // What the library answers (handshake, alert, key update) goes out even on an error.
-            let flushed = flush_records(tls, &mut self.wire, &mut self.sent);
+            let flushed = flush_records(tls, &mut self.wire, &mut self.has_sent);
             if let Err(error) = processed {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
@@ -168,10 +169,10 @@ impl Io {
         loop {
             // At first this is what came right behind the client's first message.
             if let Err(error) = tls.process_new_packets() {
-                let _ = flush_records(tls, &mut self.wire, &mut self.sent);
+                let _ = flush_records(tls, &mut self.wire, &mut self.has_sent);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
-            flush_records(tls, &mut self.wire, &mut self.sent)?;
+            flush_records(tls, &mut self.wire, &mut self.has_sent)?;
             if !tls.is_handshaking() {
                 return Ok(());
             }
@@ -194,12 +195,12 @@ impl Io {
     pub fn try_write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         let Some(tls) = self.tls.as_mut() else {
             let count = self.wire.write(parts)?;
-            self.sent += count as u64;
+            self.has_sent |= count > 0;
             return Ok(count);
         };
-        flush_records(tls, &mut self.wire, &mut self.sent)?;
+        flush_records(tls, &mut self.wire, &mut self.has_sent)?;
         let taken = tls.writer().write_vectored(parts)?;
-        match flush_records(tls, &mut self.wire, &mut self.sent) {
+        match flush_records(tls, &mut self.wire, &mut self.has_sent) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(taken),
         }
@@ -209,7 +210,7 @@ impl Io {
     pub fn try_flush(&mut self) -> io::Result<()> {
         match self.tls.as_mut() {
             None => Ok(()),
-            Some(tls) => flush_records(tls, &mut self.wire, &mut self.sent),
+            Some(tls) => flush_records(tls, &mut self.wire, &mut self.has_sent),
         }
     }
 
@@ -228,7 +229,7 @@ impl Io {
     pub fn finish(&mut self) {
         if let Some(tls) = self.tls.as_mut() {
             tls.send_close_notify();
-            let _ = flush_records(tls, &mut self.wire, &mut self.sent);
+            let _ = flush_records(tls, &mut self.wire, &mut self.has_sent);
         }
         self.wire.finish();
     }
@@ -248,16 +249,20 @@ impl Io {
 }
 
 /// Sends records until there are none; `WouldBlock` when the wire takes no more.
-fn flush_records(tls: &mut ServerConnection, wire: &mut Wire, sent: &mut u64) -> io::Result<()> {
+fn flush_records(
+    tls: &mut ServerConnection,
+    wire: &mut Wire,
+    has_sent: &mut bool,
+) -> io::Result<()> {
     while tls.wants_write() {
-        *sent += tls.write_tls(&mut Outgoing { wire })? as u64;
+        *has_sent |= tls.write_tls(&mut Outgoing { wire })? > 0;
     }
     Ok(())
 }
 
 /// Where TLS reads its records: first what was read before it began, then the wire.
 struct Records<'a> {
-    unread: &'a mut Vec<u8>,
+    unread: &'a mut Box<[u8]>,
     wire: &'a mut Wire,
 }
 
@@ -268,10 +273,7 @@ impl Read for Records<'_> {
         }
         let count = self.unread.len().min(buffer.len());
         buffer[..count].copy_from_slice(&self.unread[..count]);
-        self.unread.drain(..count);
-        if self.unread.is_empty() {
-            *self.unread = Vec::new();
-        }
+        *self.unread = self.unread[count..].into();
         Ok(count)
     }
 }

@@ -21,8 +21,9 @@ use crate::limits::Limits;
 
 use super::frame::Frame;
 
-/// Held per client while it is connected; SDKs send frames of a few bytes.
-const READ_BUFFER_BYTES: usize = 128;
+/// Held per client while it is connected; SDKs send frames of a few bytes. With the allocator's own
+/// 16 bytes it is a power of two.
+const READ_BUFFER_BYTES: usize = 112;
 
 /// The heartbeat, to the letter: SDKs compare the text, and take every other text for a change.
 pub const HEARTBEAT_TEXT: &str = "test message";
