@@ -5,9 +5,9 @@
 //! waiting), take the body that the decision needs, write the answer, keep the connection or not.
 //!
 //! The await-point rule: no borrow of the head, of state or of the transport is held across a wait;
-//! what `route` decides is owned. While the connection is idle its buffer is given up, and a
-//! request's future is in a box of its own, so that an idle one costs a small task and nothing else.
-//! A stream goes on in a new, smaller task.
+//! what `route` decides is owned. While the connection is idle its buffer is given up, and the
+//! future of a request is in a box of its own: an idle connection costs a small task and nothing
+//! else. A stream goes on in a new task.
 
 use std::cell::Cell;
 use std::io;
