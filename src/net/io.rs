@@ -10,6 +10,8 @@
 //! else.
 //!
 //! Invariant: bytes that were read before TLS began (`unread`) are the first that TLS sees.
+//!
+//! There is one of these for each idle client: what only TLS needs is behind a pointer.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::IpAddr;
@@ -33,11 +35,15 @@ pub struct Io {
     wire: Wire,
     /// As it was when the connection was accepted: each forwarded request names it.
     peer: Option<IpAddr>,
-    tls: Option<Box<ServerConnection>>,
-    /// Read from the wire, not yet given to TLS.
-    unread: Box<[u8]>,
+    tls: Option<Box<Tls>>,
     /// The peer's side has taken bytes of whatever kind since this was last asked.
     has_sent: bool,
+}
+
+struct Tls {
+    session: ServerConnection,
+    /// Read from the wire, not yet given to TLS.
+    unread: Vec<u8>,
 }
 
 impl Io {
@@ -47,7 +53,6 @@ impl Io {
             wire: wire.into(),
             peer: None,
             tls: None,
-            unread: Box::default(),
             has_sent: false,
         }
     }
@@ -62,10 +67,11 @@ impl Io {
 
     /// Reads the first message of TLS, of which no more than `left` bytes are taken, give or take a
     /// read. `unread` was read from the wire already; what lies behind the message stays with the
-    /// result.
+    /// result, or in there.
     pub fn try_hello(
         &mut self,
         acceptor: &mut Acceptor,
+        unread: &mut Vec<u8>,
         left: &mut usize,
     ) -> io::Result<Option<Accepted>> {
         loop {
@@ -81,7 +87,7 @@ impl Io {
                 }
             }
             let mut source = Records {
-                unread: &mut self.unread,
+                unread,
                 wire: &mut self.wire,
             };
             match acceptor.read_tls(&mut source)? {
@@ -91,11 +97,6 @@ impl Io {
         }
     }
 
-    /// Gives back bytes that were read from the wire, so that TLS sees them first.
-    pub fn unread(&mut self, bytes: Vec<u8>) {
-        self.unread = bytes.into();
-    }
-
     /// Says why the handshake fails, as far as the wire takes it now.
     pub fn send_alert(&mut self, mut alert: AcceptedAlert) {
         let _ = alert.write_all(&mut Outgoing {
@@ -103,10 +104,10 @@ impl Io {
         });
     }
 
-    /// Puts TLS on the stream.
-    pub fn start_tls(&mut self, mut connection: ServerConnection) {
-        connection.set_buffer_limit(Some(TLS_BUFFER_BYTES));
-        self.tls = Some(Box::new(connection));
+    /// Puts TLS on the stream. `unread` is what `try_hello` left.
+    pub fn start_tls(&mut self, mut session: ServerConnection, unread: Vec<u8>) {
+        session.set_buffer_limit(Some(TLS_BUFFER_BYTES));
+        self.tls = Some(Box::new(Tls { session, unread }));
     }
 
     /// Who is at the other end; `None` for a Unix socket, and a pipe.
@@ -121,7 +122,9 @@ impl Io {
 
     /// Whether TLS has records that the wire did not take yet.
     pub fn wants_write(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+        self.tls
+            .as_ref()
+            .is_some_and(|tls| tls.session.wants_write())
     }
 
     /// Whether the peer's side has taken any bytes since the last call: a client that takes none is
@@ -133,29 +136,29 @@ impl Io {
     /// Reads what is there. Zero is the end; a TLS stream that ends without saying so has ended
     /// too.
     pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = self.tls.as_mut() else {
+        let Some(Tls { session, unread }) = self.tls.as_deref_mut() else {
             return self.wire.read(buffer);
         };
         loop {
-            match tls.reader().read(buffer) {
+            match session.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 result => return result,
             }
             let mut source = Records {
-                unread: &mut self.unread,
+                unread,
                 wire: &mut self.wire,
             };
-            let ended = tls.read_tls(&mut source)? == 0;
-            let processed = tls.process_new_packets();
+            let ended = session.read_tls(&mut source)? == 0;
+            let processed = session.process_new_packets();
             // What the library answers (handshake, alert, key update) goes out even on an error.
-            let flushed = flush_records(tls, &mut self.wire, &mut self.has_sent);
+            let flushed = flush_records(session, &mut self.wire, &mut self.has_sent);
             if let Err(error) = processed {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
             match flushed {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-                _ if ended && tls.is_handshaking() => return Ok(0),
+                _ if ended && session.is_handshaking() => return Ok(0),
                 _ => {}
             }
         }
@@ -163,24 +166,24 @@ impl Io {
 
     /// Takes the handshake as far as it goes now; `Ok` means that it is complete and sent.
     pub fn try_handshake(&mut self) -> io::Result<()> {
-        let Some(tls) = self.tls.as_mut() else {
+        let Some(Tls { session, unread }) = self.tls.as_deref_mut() else {
             return Ok(());
         };
         loop {
             // At first this is what came right behind the client's first message.
-            if let Err(error) = tls.process_new_packets() {
-                let _ = flush_records(tls, &mut self.wire, &mut self.has_sent);
+            if let Err(error) = session.process_new_packets() {
+                let _ = flush_records(session, &mut self.wire, &mut self.has_sent);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
-            flush_records(tls, &mut self.wire, &mut self.has_sent)?;
-            if !tls.is_handshaking() {
+            flush_records(session, &mut self.wire, &mut self.has_sent)?;
+            if !session.is_handshaking() {
                 return Ok(());
             }
             let mut source = Records {
-                unread: &mut self.unread,
+                unread,
                 wire: &mut self.wire,
             };
-            if tls.read_tls(&mut source)? == 0 {
+            if session.read_tls(&mut source)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -193,14 +196,14 @@ impl Io {
 
     /// Writes as much of `parts` as is taken now.
     pub fn try_write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Some(tls) = self.tls.as_mut() else {
+        let Some(Tls { session, .. }) = self.tls.as_deref_mut() else {
             let count = self.wire.write(parts)?;
             self.has_sent |= count > 0;
             return Ok(count);
         };
-        flush_records(tls, &mut self.wire, &mut self.has_sent)?;
-        let taken = tls.writer().write_vectored(parts)?;
-        match flush_records(tls, &mut self.wire, &mut self.has_sent) {
+        flush_records(session, &mut self.wire, &mut self.has_sent)?;
+        let taken = session.writer().write_vectored(parts)?;
+        match flush_records(session, &mut self.wire, &mut self.has_sent) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
             _ => Ok(taken),
         }
@@ -208,9 +211,9 @@ impl Io {
 
     /// Sends what TLS still holds; `Ok` means that it holds nothing.
     pub fn try_flush(&mut self) -> io::Result<()> {
-        match self.tls.as_mut() {
+        match self.tls.as_deref_mut() {
             None => Ok(()),
-            Some(tls) => flush_records(tls, &mut self.wire, &mut self.has_sent),
+            Some(Tls { session, .. }) => flush_records(session, &mut self.wire, &mut self.has_sent),
         }
     }
 
@@ -227,9 +230,9 @@ impl Io {
     /// Tells the peer that nothing more will come. TLS says so in its own words first; both are
     /// said as far as the socket takes them now.
     pub fn finish(&mut self) {
-        if let Some(tls) = self.tls.as_mut() {
-            tls.send_close_notify();
-            let _ = flush_records(tls, &mut self.wire, &mut self.has_sent);
+        if let Some(Tls { session, .. }) = self.tls.as_deref_mut() {
+            session.send_close_notify();
+            let _ = flush_records(session, &mut self.wire, &mut self.has_sent);
         }
         self.wire.finish();
     }
@@ -250,19 +253,19 @@ impl Io {
 
 /// Sends records until there are none; `WouldBlock` when the wire takes no more.
 fn flush_records(
-    tls: &mut ServerConnection,
+    session: &mut ServerConnection,
     wire: &mut Wire,
     has_sent: &mut bool,
 ) -> io::Result<()> {
-    while tls.wants_write() {
-        *has_sent |= tls.write_tls(&mut Outgoing { wire })? > 0;
+    while session.wants_write() {
+        *has_sent |= session.write_tls(&mut Outgoing { wire })? > 0;
     }
     Ok(())
 }
 
 /// Where TLS reads its records: first what was read before it began, then the wire.
 struct Records<'a> {
-    unread: &'a mut Box<[u8]>,
+    unread: &'a mut Vec<u8>,
     wire: &'a mut Wire,
 }
 
@@ -273,7 +276,10 @@ impl Read for Records<'_> {
         }
         let count = self.unread.len().min(buffer.len());
         buffer[..count].copy_from_slice(&self.unread[..count]);
-        *self.unread = self.unread[count..].into();
+        self.unread.drain(..count);
+        if self.unread.is_empty() {
+            *self.unread = Vec::new();
+        }
         Ok(count)
     }
 }

@@ -152,19 +152,23 @@ fn has_aes() -> bool {
 
 /// Shakes hands on a connection whose first bytes, `unread`, look like TLS. On return everything is
 /// sent and the stream carries plain text.
-pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>) -> io::Result<()> {
-    connection.io().unread(unread);
+pub async fn accept(
+    connection: &Connection,
+    config: ServerTls,
+    mut unread: Vec<u8>,
+) -> io::Result<()> {
     let mut acceptor = Acceptor::default();
     let mut left = connection.driver.limits.head_bytes_max;
     let accepted = poll_fn(|context| {
         loop {
-            match connection.io().try_hello(&mut acceptor, &mut left) {
+            let mut io = connection.io();
+            match io.try_hello(&mut acceptor, &mut unread, &mut left) {
                 Ok(Some(accepted)) => return Poll::Ready(Ok(accepted)),
                 Ok(None) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }
-            ready!(connection.io().poll_readable(context))?;
+            ready!(io.poll_readable(context))?;
         }
     })
     .await?;
@@ -176,7 +180,7 @@ pub async fn accept(connection: &Connection, config: ServerTls, unread: Vec<u8>)
         connection.io().send_alert(alert);
         invalid(error)
     })?;
-    connection.io().start_tls(session);
+    connection.io().start_tls(session, unread);
     poll_fn(|context| {
         loop {
             match connection.io().try_handshake() {

@@ -33,7 +33,8 @@ pub struct Wire {
 
 enum Kind {
     Socket(Async<Socket>),
-    Pipe(End),
+    /// In a box: only tests have one, and each client has room for the larger of both.
+    Pipe(Box<End>),
 }
 
 impl From<Async<Socket>> for Wire {
@@ -48,7 +49,7 @@ impl From<Async<Socket>> for Wire {
 impl From<End> for Wire {
     fn from(end: End) -> Wire {
         Wire {
-            kind: Kind::Pipe(end),
+            kind: Kind::Pipe(Box::new(end)),
             is_drained: false,
         }
     }
