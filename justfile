@@ -58,8 +58,9 @@ source *options:
     cross/source {{ options }}
 
 # Lays out a USB stick, or a folder, from which a gateway is installed without a network.
-stick dir *names:
-    cross/stick {{ dir }} {{ names }}
+[positional-arguments]
+stick dir *options:
+    cross/stick "$@"
 
 # Tries the package under a real systemd in a container (as root, on Debian).
 test-systemd *words:
