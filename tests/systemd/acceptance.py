@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from rig import ROOT, boot, fail, machine, require_tools, results, run
+from rig import ROOT, boot, fail, machine, next_version, require_tools, results, tally
 
 # Tenths, as systemd-analyze prints them: what it may be at most.
 SCORES = {"online": 11, "air-gap": 4}
@@ -38,20 +38,6 @@ def score(profile, most):
     return found.returncode == 0
 
 
-def next_version(package, folder):
-    """The same package as a later one, for the upgrade."""
-    tree, later = folder / "later", folder / "later.deb"
-    run("dpkg-deb", "--raw-extract", package, tree)
-    control = tree / "DEBIAN/control"
-    lines = [line + "+1" if line.startswith("Version: ") else line
-             for line in control.read_text().splitlines()]
-    control.write_text("\n".join(lines) + "\n")
-    run("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, later,
-        stdout=subprocess.DEVNULL)
-    shutil.rmtree(tree)
-    return later
-
-
 def main():
     if len(sys.argv) < 2 or not Path(sys.argv[1]).exists():
         fail("which package? cross/dist x86_64 makes one")
@@ -65,12 +51,7 @@ def main():
         shutil.copy(Path(__file__).with_name("guest.py"), room)
         command = " ".join(["python3 /acceptance/guest.py", *sys.argv[2:]])
         text = results(root, boot(root, command))
-    lines = text.splitlines()
-    print("\n".join(lines[:-1]))
-    try:
-        passed, failed = (int(word) for word in lines[-1].split()[::2])
-    except (IndexError, ValueError):
-        fail(f"the script broke off: {lines[-1:]}")
+    passed, failed = tally(text)
     passed, failed = passed + sum(scores), failed + scores.count(False)
     print(f"{passed} passed, {failed} failed")
     sys.exit(failed > 0)

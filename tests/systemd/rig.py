@@ -67,6 +67,19 @@ def make_archive():
     part.rename(ARCHIVE)
 
 
+def next_version(package, folder):
+    """Makes `later.deb` in `folder`: the same package as a later one, for an upgrade."""
+    tree, later = folder / "later", folder / "later.deb"
+    run("dpkg-deb", "--raw-extract", package, tree)
+    control = tree / "DEBIAN/control"
+    lines = [line + "+1" if line.startswith("Version: ") else line
+             for line in control.read_text().splitlines()]
+    control.write_text("\n".join(lines) + "\n")
+    run("dpkg-deb", "--root-owner-group", "-Znone", "--build", tree, later,
+        stdout=subprocess.DEVNULL)
+    shutil.rmtree(tree)
+
+
 @contextmanager
 def machine():
     """The folder of a fresh root; removed in the end."""
@@ -91,7 +104,7 @@ def boot(root, command, network=None):
     unit.write_text(UNIT.format(command=command, seconds=BOOT_SECONDS - 30))
     wanted = root / "etc/systemd/system/multi-user.target.wants"
     wanted.mkdir(exist_ok=True)
-    (wanted / unit.name).symlink_to(unit.name)
+    (wanted / unit.name).symlink_to(f"../{unit.name}")
     way = f"--network-namespace-path=/run/netns/{network}" if network else "--private-network"
     # In a mount namespace of its own, so that nothing stays mounted here.
     command = ["unshare", "--mount", "--propagation", "private", "systemd-nspawn", "--quiet",
@@ -111,12 +124,26 @@ def results(root, container):
     for name in ("payload", "supervisor"):
         for tree in ("systemd", "unified"):
             # Left behind by the container where the host has no cgroup v2.
-            try:
-                Path(f"/sys/fs/cgroup/{tree}/{name}").rmdir()
-            except OSError:
-                pass
+            group = Path(f"/sys/fs/cgroup/{tree}/{name}")
+            for folder in sorted([group, *group.rglob("*/")], reverse=True):
+                try:
+                    folder.rmdir()
+                except OSError:
+                    pass
     found = root / "results"
     if not found.exists():
         console = (root.parent / "console").read_text(errors="replace")
         fail(f"the machine did not get to its script:\n{console[-3000:]}")
     return found.read_text(errors="replace")
+
+
+def tally(text):
+    """Prints what the script printed but for its last line, which counts: how many claims passed
+    and how many failed."""
+    lines = text.splitlines()
+    print("\n".join(lines[:-1]))
+    try:
+        passed, failed = (int(word) for word in lines[-1].split()[::2])
+    except (IndexError, ValueError):
+        fail(f"the script broke off: {lines[-1:]}")
+    return passed, failed
