@@ -48,7 +48,8 @@ def main():
         room.mkdir()
         shutil.copy(sys.argv[1], room / "staffetta.deb")
         next_version(Path(sys.argv[1]), room)
-        shutil.copy(Path(__file__).with_name("guest.py"), room)
+        for name in ("inside.py", "guest.py"):
+            shutil.copy(Path(__file__).with_name(name), room)
         command = " ".join(["python3 /acceptance/guest.py", *sys.argv[2:]])
         text = results(root, boot(root, command))
     passed, failed = tally(text)

@@ -5,116 +5,25 @@ installed and the relay serves. A claim that fails prints the end of the journal
 begins with a machine that was set right again.
 """
 
-import http.client
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
-import traceback
 from pathlib import Path
+from inside import (CONFIG, CREDENTIALS, ETC, KEY, PATIENCE, SECRET, SEED, Stream, Unix, ask,
+                    config_path, journal, place, run, show, systemctl, try_claims, until)
 
-ETC = Path("/etc/staffetta")
-CONFIG, SEED, KEY = ETC / "staffetta.json", ETC / "seed.json", ETC / "client.key"
 EXAMPLES = Path("/usr/share/staffetta/examples")
 DROP_INS = Path("/etc/systemd/system/staffetta.service.d")
 SOCKET_DROP_INS = Path("/etc/systemd/system/staffetta.socket.d")
-CREDENTIALS = Path("/etc/credstore")
 STATE = Path("/var/lib/staffetta")
-SECRET = "0123456789abcdef0123456789abcdef"
-GUID = "11111111-2222-3333-4444-555555555555"
-PATIENCE = 30
-
-
-def run(*command, check=True):
-    """The output of a command."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          check=False)
-    if check and done.returncode != 0:
-        raise AssertionError(f"{' '.join(command)}: {done.returncode}: {done.stdout}")
-    return done.stdout
-
-
-def systemctl(*words, check=True):
-    return run("systemctl", *words, check=check)
-
-
-def show(name, unit="staffetta.service"):
-    return systemctl("show", "--value", f"--property={name}", unit).strip()
-
-
-def journal(since="-1h", *words):
-    return run("journalctl", "--no-pager", "--output=cat", f"--since={since}",
-               "--unit=staffetta.service", *words, check=False)
-
-
-def until(what, is_so, seconds=PATIENCE):
-    """Waits for it, and says how long it took."""
-    start = time.monotonic()
-    while not is_so():
-        if time.monotonic() - start > seconds:
-            raise AssertionError(f"not within {seconds} s: {what}; state {show('ActiveState')}, "
-                                 f"status {show('StatusText')!r}")
-        time.sleep(0.05)
-    return time.monotonic() - start
-
-
-class Unix(http.client.HTTPConnection):
-    """HTTP over the admin socket."""
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect("/run/staffetta/admin.sock")
-
-
-def ask(path, connection=None, key=SECRET):
-    """Status, body and headers of a GET; status 0 when there is no connection."""
-    connection = connection or http.client.HTTPConnection("127.0.0.1", 7070, timeout=10)
-    try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {key}"})
-        answer = connection.getresponse()
-        return answer.status, answer.read(), answer.headers
-    except OSError:
-        return 0, b"", {}
-    finally:
-        connection.close()
-
-
-def config_path(environment="prod"):
-    return (f"/apprapp/feature/v1/instances/{GUID}/config?action=sdkConfig"
-            f"&collection_id=payments&environment_id={environment}")
 
 
 def serves():
     return ask(config_path())[0] == 200
-
-
-class Stream:
-    """An event stream that was registered."""
-
-    def __init__(self):
-        self.socket = socket.create_connection(("127.0.0.1", 7070), timeout=PATIENCE)
-        path = (f"/apprapp/feature/v1/instances/{GUID}/environments/prod/sse/subscribe"
-                "?collection_id=payments")
-        self.socket.sendall(f"GET {path} HTTP/1.1\r\nHost: relay\r\nAuthorization: {SECRET}\r\n"
-                            "Accept: text/event-stream\r\n\r\n".encode())
-        self.text = b""
-        self.read_to(b"event: Registration")
-
-    def read_to(self, what):
-        """Reads until that has come; False at the end of the stream."""
-        deadline = time.monotonic() + PATIENCE
-        while what not in self.text:
-            assert time.monotonic() < deadline, f"no {what} in time"
-            piece = self.socket.recv(65536)
-            if not piece:
-                return False
-            self.text += piece
-        self.text = self.text.split(what, 1)[1]
-        return True
 
 
 def drop_in(name, text):
@@ -129,15 +38,6 @@ def write_config(change=None):
     if change:
         change(config)
     place(CONFIG, json.dumps(config))
-
-
-def place(path, text):
-    """Moves a file of the relay's group over what is there."""
-    new = path.with_suffix(".new")
-    new.write_text(text)
-    shutil.chown(new, "root", "staffetta")
-    new.chmod(0o640)
-    new.rename(path)
 
 
 def set_right():
@@ -223,6 +123,29 @@ def test_a_wrong_config_fails_once_with_78_and_one_error_line():
     assert "listne" in show("StatusText"), show("StatusText")
 
 
+def test_a_wrong_config_behind_a_socket_is_tried_once_however_many_clients_wait():
+    for profile in ("online", "air-gap"):
+        set_right()
+        systemctl("stop", "staffetta")
+        if profile == "air-gap":
+            air_gap()
+        write_config(lambda config: config.update(listne=1))
+        since = time.strftime("%Y-%m-%d %H:%M:%S")
+        systemctl("start", "staffetta.socket")
+        waiting = [socket.create_connection(("127.0.0.1", 7070)) for _ in range(3)]
+        until("it is refused", lambda: show("ActiveState") == "failed")
+        time.sleep(3)
+        starts = journal(since).count("status=78")
+        assert (starts, show("ExecMainStatus"), show("NRestarts")) == (1, "78", "0"), starts
+        assert show("ActiveState", "staffetta.socket") == "inactive", "nobody waits for nothing"
+        assert show("ActiveState", "staffetta-refused.target") == "active"
+        for connection in waiting:
+            connection.close()
+        write_config()
+        systemctl("start", "staffetta.socket", "staffetta")
+        assert serves() and show("ActiveState", "staffetta-refused.target") == "inactive"
+
+
 def test_a_hanging_process_is_ended_by_the_watchdog_and_serves_again():
     drop_in("watchdog", "[Service]\nWatchdogSec=2\nRestartSec=100ms\n")
     systemctl("restart", "staffetta")
@@ -263,10 +186,14 @@ def test_credentials_may_be_absent_or_empty_or_end_with_a_newline():
 
 
 def test_a_reload_waits_for_its_verdict():
+    systemctl("restart", "staffetta")
+    assert "(cache)" in show("StatusText"), show("StatusText")
     stream = Stream()
     change_seed()
     systemctl("reload", "staffetta")
     assert stream.read_to(b"event: SSEEvent_update"), "the stream is told and lives on"
+    status = show("StatusText")
+    assert status.startswith("serves 4 of 4 slots (seed), 1 clients"), status
     assert show("ActiveState") == "active"
     served = ask(config_path())[1]
     place(SEED, "{ torn")
@@ -316,6 +243,46 @@ def test_the_air_gap_profile_serves_without_a_network():
     assert subprocess.run(probe, check=False).returncode != 0
 
 
+def test_connections_wait_while_the_package_is_upgraded_in_the_air_gap():
+    systemctl("stop", "staffetta")
+    air_gap()
+    systemctl("start", "staffetta")
+    pid, outcomes = show("MainPID"), set()
+    upgrade = subprocess.Popen(["dpkg", "--install", "/acceptance/later.deb"],
+                               stdout=subprocess.DEVNULL)
+    while upgrade.poll() is None:
+        outcomes.add(ask("/nothing-here")[0])
+    assert upgrade.returncode == 0 and outcomes == {404}, f"refused or cut: {outcomes}"
+    assert show("MainPID") not in ("0", pid) and serves()
+    run("dpkg", "--install", "/acceptance/staffetta.deb")
+
+
+def test_an_upstream_that_is_away_delays_nothing_and_is_in_the_status():
+    systemctl("stop", "staffetta")
+    shutil.rmtree(STATE)
+    upstream = {"primary": {"url": "http://192.0.2.1:80", "api_key": "unused"}}
+    write_config(lambda config: config.update(start="fast", upstream=upstream))
+    start = time.monotonic()
+    systemctl("start", "staffetta")
+    took = time.monotonic() - start
+    assert serves() and took < 2, f"{took:.1f} s"
+    until("the status says so", lambda: "no upstream has been followed" in show("StatusText"))
+    assert show("StatusText").startswith("serves 4 of 4 slots (seed), "), show("StatusText")
+
+
+def test_an_admin_address_of_tcp_is_left_out_in_the_air_gap():
+    systemctl("stop", "staffetta")
+    air_gap()
+    write_config(lambda config: config.update(admin={"listen": "127.0.0.1:7071"}))
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    systemctl("start", "staffetta")
+    assert serves() and show("NRestarts") == "0"
+    assert "127.0.0.1:7071" in journal(since, "--priority=4", "_COMM=staffetta"), journal(since)
+    # The unit's own is there all the same.
+    assert "payments/prod" in run("staffetta", "status")
+    systemctl("reload", "staffetta")
+
+
 def dials():
     """How often the one slot's primary was tried."""
     [slot] = json.loads(ask("/status", Unix("admin"))[1])["slots"]
@@ -362,6 +329,20 @@ def test_twenty_crashes_in_a_row_do_not_end_it():
               and show("ActiveState") == "active")
         assert int(show("NRestarts")) == number + 1
     until("it serves", serves)
+
+
+def test_crashes_do_not_end_it_while_clients_wait_at_a_socket_either():
+    systemctl("stop", "staffetta")
+    air_gap()
+    drop_in("fast", "[Service]\nRestartSec=200ms\n")
+    systemctl("start", "staffetta")
+    for _ in range(20):
+        pid = show("MainPID")
+        os.kill(int(pid), signal.SIGKILL)
+        # Waits in the backlog, and is answered by the next one.
+        assert serves() or serves()
+        until("it is back", lambda: show("MainPID") not in ("0", pid))
+    assert show("ActiveState", "staffetta.socket") == "active"
 
 
 def test_it_outlives_the_journal():
@@ -417,24 +398,8 @@ def test_installed_without_a_config_it_waits_to_be_configured():
 
 
 def main():
-    wanted = "_".join(sys.argv[1:])
     run("dpkg", "--install", "/acceptance/staffetta.deb")
-    passed = failed = 0
-    for name, test in list(globals().items()):
-        if not name.startswith("test_") or (wanted and wanted not in name):
-            continue
-        claim = name.removeprefix("test_").replace("_", " ")
-        start = time.monotonic()
-        try:
-            set_right()
-            test()
-            passed += 1
-            print(f"ok {claim} ({time.monotonic() - start:.1f} s)", flush=True)
-        except Exception:
-            failed += 1
-            tail = "\n".join(journal("-30s", "--lines=25").splitlines())
-            print(f"FAILED {claim}\n{traceback.format_exc()}{tail}", flush=True)
-    print(f"{passed} passed, {failed} failed")
+    try_claims(globals(), set_right)
 
 
 if __name__ == "__main__":
