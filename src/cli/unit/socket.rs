@@ -39,6 +39,9 @@ pub fn drop_in(path: &Path, listen: &[Listen]) -> Result<String, String> {
 /// `%` begins a specifier there, and so stands twice.
 fn in_systemd_words(address: &Listen) -> Result<String, String> {
     match address {
+        Listen::Tcp(address) if address.port() == 0 => Err(format!(
+            "listen: unit files cannot hold {address}: any port"
+        )),
         // A bare port is IPv6 and IPv4, and IPv4 alone where there is no IPv6, as ours is.
         Listen::Tcp(address) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
             Ok(address.port().to_string())
@@ -87,8 +90,14 @@ mod tests {
         ] {
             assert_eq!(in_systemd_words(&listen(ours)).as_deref(), Ok(theirs));
         }
-        for path in ["unix:/run/a\nExecStart=b", "unix:/run/a ", "unix:/run/a\\"] {
-            assert!(in_systemd_words(&listen(path)).is_err(), "{path:?}");
+        for address in [
+            "unix:/run/a\nExecStart=b",
+            "unix:/run/a ",
+            "unix:/run/a\\",
+            "[::]:0",
+            "127.0.0.1:0",
+        ] {
+            assert!(in_systemd_words(&listen(address)).is_err(), "{address:?}");
         }
     }
 

@@ -87,9 +87,9 @@ impl Wire {
         let was_drained = std::mem::take(&mut self.is_drained);
         let readable = self.kind.poll_readable(context);
         // What the reactor heard before the last read is old; only from the second time on it asks.
-        match was_drained && readable.is_ready() {
-            true => self.kind.poll_readable(context),
-            false => readable,
+        match readable {
+            Poll::Ready(Ok(())) if was_drained => self.kind.poll_readable(context),
+            readable => readable,
         }
     }
 

@@ -64,7 +64,14 @@ impl Doors {
         if let Some(own) = environment.admin_socket()
             && !admin.iter().any(|have| have.stands_for(&own))
         {
-            admin.push(open(&own)?);
+            match open(&own) {
+                // Another name of one that is open already, or of another relay's. Nobody else need
+                // go without for that, once they have somewhere to ask.
+                Err(error) if !admin.is_empty() => warnings.push(format!(
+                    "{error}; `staffetta reload` and `status` need --admin"
+                )),
+                own => admin.push(own?),
+            }
         }
         Ok(Doors {
             sdk,
@@ -227,6 +234,21 @@ mod tests {
         };
         assert_eq!(shown(&open(&named, &environment, inherited)), own);
         assert!(!shown(&open(&tcp, &bare(), Inherited::default())).contains("unix"));
+    }
+
+    #[test]
+    fn an_admin_socket_by_another_name_keeps_nobody_from_starting() {
+        let scratch = Scratch::new("doors-link");
+        let (run, link) = (scratch.path("run"), scratch.path("link"));
+        std::fs::create_dir(&run).unwrap();
+        std::os::unix::fs::symlink("run", &link).unwrap();
+        let named = format!("unix:{}", link.join("admin.sock").display());
+        let config = config(&format!(
+            r#""listen": "127.0.0.1:0", "admin": {{"listen": "{named}"}}"#
+        ));
+        let doors = open(&config, &unit(&run), Inherited::default());
+        assert_eq!(listed(&doors.admin), named);
+        assert!(doors.warnings[0].contains("--admin"), "{doors:?}");
     }
 
     #[test]
