@@ -228,8 +228,7 @@ mod tests {
     #[test]
     fn the_unit_that_ships_fits_the_default_configuration() {
         let unit = include_str!("../../cross/units/staffetta.service");
-        let text = of("{}").to_string();
-        for line in text.lines() {
+        for line in of("{}").to_string().lines() {
             assert!(unit.lines().any(|have| have == line), "{line}");
         }
     }
