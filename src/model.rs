@@ -290,8 +290,6 @@ pub enum Reject {
     Throttled,
     /// The connection limit is reached.
     Overloaded,
-    /// The relay is shutting down.
-    Draining,
     /// The body is larger than its bound.
     BodyTooLarge,
     /// The body cannot be read as what the path takes.
@@ -306,7 +304,7 @@ pub enum Reject {
 
 impl Reject {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Reject; 16] = [
+    pub const ALL: [Reject; 15] = [
         Reject::WrongKey,
         Reject::KeysUnreadable,
         Reject::SlotNotAllowed,
@@ -317,7 +315,6 @@ impl Reject {
         Reject::NoSnapshot,
         Reject::Throttled,
         Reject::Overloaded,
-        Reject::Draining,
         Reject::BodyTooLarge,
         Reject::MalformedBody,
         Reject::TunnelRefused,
@@ -338,7 +335,6 @@ impl Reject {
             Reject::NoSnapshot => "no_snapshot",
             Reject::Throttled => "throttled",
             Reject::Overloaded => "overloaded",
-            Reject::Draining => "draining",
             Reject::BodyTooLarge => "body_too_large",
             Reject::MalformedBody => "malformed_body",
             Reject::TunnelRefused => "tunnel_refused",

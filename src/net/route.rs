@@ -184,9 +184,6 @@ fn decide_path(
     if !takes(path, head.method) {
         return Err(Reject::MethodNotAllowed);
     }
-    if driver.is_draining() && returns_after_refusal(path) {
-        return Err(Reject::Draining);
-    }
     if matches!(path, Path::Token) {
         return Ok(Action::Body(Wanted::Token));
     }
@@ -207,20 +204,6 @@ fn decide_path(
                 coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip")
             }),
         })),
-    }
-}
-
-/// Whether a refusal for a moment is one: IBM's SDKs ask again for tokens, documents and sockets.
-///
-/// An event stream takes any refusal for final; one that opens late ends with the others. Reports
-/// are to be answered 202 whatever happens: the Go SDK that is refused one and finds nobody at its
-/// second attempt crashes.
-fn returns_after_refusal(path: &Path<'_>) -> bool {
-    match path {
-        Path::Config { .. } | Path::LegacyConfig { .. } | Path::WebSocket { .. } | Path::Token => {
-            true
-        }
-        Path::Subscribe { .. } | Path::Usage { .. } | Path::Analytics { .. } => false,
     }
 }
 

@@ -74,7 +74,7 @@ const fn status(reject: Reject) -> u16 {
         Reject::BodyTooLarge => 413,
         Reject::Throttled => 429,
         Reject::DestinationFailed => 502,
-        Reject::KeysUnreadable | Reject::NoSnapshot | Reject::Overloaded | Reject::Draining => 503,
+        Reject::KeysUnreadable | Reject::NoSnapshot | Reject::Overloaded => 503,
         Reject::DestinationSilent => 504,
     }
 }
@@ -113,7 +113,6 @@ const fn body(reject: Reject) -> &'static str {
             "Too many wrong keys lately: retry later, with a key of this relay."
         ),
         Reject::Overloaded => json!(503, "The limit of connections is reached: retry."),
-        Reject::Draining => json!(503, "The relay is shutting down: retry."),
         Reject::BodyTooLarge => json!(
             413,
             "The body is larger than this path takes: send it in parts."
@@ -187,7 +186,6 @@ mod tests {
                     Reject::NoSnapshot,
                     Reject::KeysUnreadable,
                     Reject::Overloaded,
-                    Reject::Draining,
                 ],
             ),
         ] {

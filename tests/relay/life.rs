@@ -156,10 +156,10 @@ fn a_stop_says_goodbye_to_everybody_and_succeeds() {
     assert!(relay.stop().success());
 }
 
-/// Requests that are on their way while the relay ends. Event streams and reports must not hear of
-/// it: to them a refusal is final.
+/// Requests that are on their way while the relay ends: whoever is in is served. With an inherited
+/// socket, a fleet sees nothing of a restart but the end of its streams.
 #[test]
-fn nobody_is_turned_away_for_good_at_the_end() {
+fn nobody_who_is_in_is_turned_away_at_the_end() {
     let (_site, relay) = start();
     let report = br#"{"collection_id":"inventory","environment_id":"dev","usages":[]}"#;
     let requests = [
@@ -167,6 +167,8 @@ fn nobody_is_turned_away_for_good_at_the_end() {
         request::post(&request::analytics_path(), report, ""),
         request::get(&subscribe_path("inventory", "dev")).into_bytes(),
         request::config().into_bytes(),
+        request::token(KEY).into_bytes(),
+        request::upgrade(&websocket_path("inventory", "dev"), "").into_bytes(),
     ];
     let mut clients = requests.each_ref().map(|request| {
         let mut client = Client::connect(&relay, PLAIN);
@@ -180,18 +182,25 @@ fn nobody_is_turned_away_for_good_at_the_end() {
     for (client, request) in clients.iter_mut().zip(&requests) {
         client.send(&request[10..]);
     }
-    let [usage, analytics, stream, document] = &mut clients;
-    assert_eq!(usage.answer(false).map(|answer| answer.status()), Ok(202));
-    assert_eq!(
-        analytics.answer(false).map(|answer| answer.status()),
-        Ok(202)
-    );
-    let answer = document.answer(false).expect("an answer");
-    assert_eq!(answer.status(), 503);
-    assert!(answer.head.has("retry-after"));
+    let [usage, analytics, stream, document, token, socket] = clients;
+    for (mut client, status) in [
+        (usage, 202),
+        (analytics, 202),
+        (document, 200),
+        (token, 200),
+    ] {
+        assert_eq!(
+            client.answer(false).map(|answer| answer.status()),
+            Ok(status)
+        );
+        client.closes().expect("the connection ends in order");
+    }
+    let mut stream = stream;
     assert_eq!(stream.head().map(|head| head.status), Ok(200));
     while stream.chunk().expect("the stream ends in order").is_some() {}
-    drop(clients);
+    let mut socket = WebSocket::opened(socket).expect("it opens");
+    assert_eq!(socket.next_change(), Ok(Frame::Close(1012)));
+    drop((stream, socket));
     assert!(relay.wait().success());
 }
 

@@ -158,11 +158,16 @@ impl WebSocket {
     pub fn open_with(relay: &Relay, way: Way, path: &str, more: &str, behind: &[u8]) -> WebSocket {
         let mut client = Client::connect(relay, way);
         client.send(&[request::upgrade(path, more).as_bytes(), behind].concat());
-        let head = client
-            .head()
-            .unwrap_or_else(|error| panic!("{path} by {way:?}: {error}"));
-        assert_eq!(head.status, 101, "{path} by {way:?}");
-        WebSocket { client, head }
+        WebSocket::opened(client).unwrap_or_else(|error| panic!("{path} by {way:?}: {error}"))
+    }
+
+    /// On a connection on which the upgrade was sent.
+    pub fn opened(mut client: Client) -> Outcome<WebSocket> {
+        let head = client.head()?;
+        match head.status {
+            101 => Ok(WebSocket { client, head }),
+            status => Err(format!("{status} instead of 101")),
+        }
     }
 
     /// The next frame.

@@ -48,9 +48,14 @@ def set_right():
     installed()
 
 
-def serves(port=7070, host="127.0.0.1", key=None):
+def answer(port=7070, host="127.0.0.1", key=None):
+    """The status of an answer; 0 when there is none."""
     connection = http.client.HTTPConnection(host, port, timeout=10)
-    return ask(config_path(), connection, key or KEY.read_text().strip())[0] == 200
+    return ask(config_path(), connection, key or KEY.read_text().strip())[0]
+
+
+def serves(*where, **how):
+    return answer(*where, **how) == 200
 
 
 def change(file, change_it):
@@ -222,8 +227,8 @@ def test_a_newer_package_is_started_once_and_connections_wait():
     pid, starts, answers = show("MainPID"), journal().count("Started staffetta"), set()
     upgrade = subprocess.Popen(["sh", STICK / "install.sh"], stdout=subprocess.PIPE, text=True)
     while upgrade.poll() is None:
-        answers.add(serves())
-    assert upgrade.returncode == 0 and answers == {True}, upgrade.stdout.read()
+        answers.add(answer())
+    assert upgrade.returncode == 0 and answers == {200}, f"{answers} {upgrade.stdout.read()}"
     assert show("MainPID") not in ("0", pid)
     assert journal().count("Started staffetta") == starts + 1, journal("-30s")
 
