@@ -7,7 +7,7 @@
 //! The sum is for documents that stay about as large as they are; an upstream may send larger ones,
 //! up to `document_bytes_max` each. In practice no two holders are at their bound together.
 
-use super::{KIB, Limits, MIB};
+use super::{KIB, Limits, MIB, TLS_UNSENT_BYTES};
 
 /// A task of a connection, with what hangs on it.
 const TASK_BYTES: usize = 2 * KIB;
@@ -79,13 +79,16 @@ impl Limits {
     }
 
     /// Who holds how many bytes at worst.
-    pub fn memory_holders(&self, load: &MemoryLoad) -> [(&'static str, usize); 14] {
+    pub fn memory_holders(&self, load: &MemoryLoad) -> [(&'static str, usize); 15] {
         // A connection either reads a head, with its buffer, or streams, with its queue and frame
         // (3 KiB).
         let plain_bytes = self.head_bytes_max + TASK_BYTES;
         let tls_bytes = if load.is_tls { SESSION_BYTES } else { 0 };
         let connection_bytes = plain_bytes + tls_bytes;
-        let handshakes = if load.is_tls { self.handshakes_max } else { 0 };
+        let (handshakes, spares) = match load.is_tls {
+            true => (self.handshakes_max, self.tls_spares_max),
+            false => (0, 0),
+        };
         // JSON, a copy on one line, flat form (never longer), gzip (half or less), of
         // every snapshot that slow clients keep alive.
         let forms = load.document_bytes.saturating_mul(7) / 2;
@@ -93,8 +96,9 @@ impl Limits {
         // As it came, and unpacked.
         let fetched = load.largest_document_bytes.saturating_mul(2);
         [
-            // The binary's pages, the idle loop, lanes and logger: the budget of an idle relay.
-            ("program", 5 * MIB),
+            // The binary's pages (3.3 MB at most), idle loop, lanes and logger (0.4 MB), and a
+            // quarter for what the allocator holds back.
+            ("program", 9 * MIB / 2),
             ("connections", load.connections * connection_bytes),
             ("documents", forms.saturating_mul(self.snapshots_alive_max)),
             // A new seed is held whole while the old documents are still served.
@@ -103,6 +107,10 @@ impl Limits {
             (
                 "handshakes",
                 handshakes * (HANDSHAKE_BYTES + TASK_BYTES - connection_bytes),
+            ),
+            (
+                "unsent records",
+                spares * (self.tls_spare_bytes - TLS_UNSENT_BYTES),
             ),
             (
                 "request bodies",

@@ -40,6 +40,7 @@ use super::clock::{Alarm, Clock};
 use super::connection::{Connection, Door};
 use super::disk::Disk;
 use super::follow::{self, Follow};
+use super::io::Spare;
 use super::keep::{self, Keep};
 use super::load::Loaded;
 use super::log::{Cause, Log, Untrusted};
@@ -104,6 +105,8 @@ pub struct Driver {
     /// `None` = every write is for this relay.
     pub region: Option<Region>,
     pub handshakes: Semaphore,
+    /// For TLS sessions that are written to.
+    pub spare: Spare,
     pub scratch: RefCell<Box<[u8]>>,
     pub started: Instant,
     /// Bytes of all request bodies that are being read, but for pushes.
@@ -165,6 +168,7 @@ impl Driver {
             path_fields: RefCell::new(vec![own; loaded.config.slots.len()]),
             node,
             handshakes: Semaphore::new(limits.handshakes_max),
+            spare: Spare::new(&limits),
             started: clock.now(),
             limits,
             clock,

@@ -5,15 +5,12 @@
 //! task then waits, through [`Io::poll_readable`] and [`Io::poll_writable`], and it is the only one
 //! that does, since a socket keeps one waker per direction.
 //!
-//! TLS is spoken by the library in memory; this file moves its records. A write is accepted when
-//! the library has taken it, within its bound; what it could not send yet goes out before anything
-//! else.
-//!
-//! Invariant: bytes that were read before TLS began (`unread`) are the first that TLS sees.
+//! A write to TLS is accepted when its session has taken it, within a bound; what could not be sent
+//! yet goes out before anything else.
 //!
 //! There is one of these for each idle client: what only TLS needs is behind a pointer.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Read};
 use std::net::IpAddr;
 use std::task::{Context, Poll};
 
@@ -22,13 +19,13 @@ use rustls::server::{Accepted, AcceptedAlert, Acceptor};
 use smol::Async;
 use socket2::{SockAddr, Socket};
 
+mod tls;
 mod wire;
 
-pub use wire::Wire;
+use tls::{Outgoing, Records, Tls};
 
-/// Plain text that a TLS session holds before its records are out. As much as a head may take: the
-/// memory sum counts one or the other for each connection.
-const TLS_BUFFER_BYTES: usize = 8 * 1024;
+pub use tls::Spare;
+pub use wire::Wire;
 
 /// A wire, with TLS on it or without.
 pub struct Io {
@@ -38,12 +35,6 @@ pub struct Io {
     tls: Option<Box<Tls>>,
     /// The peer's side has taken bytes of whatever kind since this was last asked.
     has_sent: bool,
-}
-
-struct Tls {
-    session: ServerConnection,
-    /// Read from the wire, not yet given to TLS.
-    unread: Vec<u8>,
 }
 
 impl Io {
@@ -105,9 +96,8 @@ impl Io {
     }
 
     /// Puts TLS on the stream. `unread` is what `try_hello` left.
-    pub fn start_tls(&mut self, mut session: ServerConnection, unread: Vec<u8>) {
-        session.set_buffer_limit(Some(TLS_BUFFER_BYTES));
-        self.tls = Some(Box::new(Tls { session, unread }));
+    pub fn start_tls(&mut self, session: ServerConnection, unread: Vec<u8>, spare: Spare) {
+        self.tls = Some(Box::new(Tls::new(session, unread, spare)));
     }
 
     /// Who is at the other end; `None` for a Unix socket, and a pipe.
@@ -136,29 +126,25 @@ impl Io {
     /// Reads what is there. Zero is the end; a TLS stream that ends without saying so has ended
     /// too.
     pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(Tls { session, unread }) = self.tls.as_deref_mut() else {
+        let Some(tls) = self.tls.as_deref_mut() else {
             return self.wire.read(buffer);
         };
         loop {
-            match session.reader().read(buffer) {
+            match tls.session.reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 result => return result,
             }
-            let mut source = Records {
-                unread,
-                wire: &mut self.wire,
-            };
-            let ended = session.read_tls(&mut source)? == 0;
-            let processed = session.process_new_packets();
+            let ended = tls.read(&mut self.wire)? == 0;
+            let processed = tls.session.process_new_packets();
             // What the library answers (handshake, alert, key update) goes out even on an error.
-            let flushed = flush_records(session, &mut self.wire, &mut self.has_sent);
+            let flushed = tls.flush(&mut self.wire, &mut self.has_sent);
             if let Err(error) = processed {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
             match flushed {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-                _ if ended && session.is_handshaking() => return Ok(0),
+                _ if ended && tls.session.is_handshaking() => return Ok(0),
                 _ => {}
             }
         }
@@ -166,24 +152,20 @@ impl Io {
 
     /// Takes the handshake as far as it goes now; `Ok` means that it is complete and sent.
     pub fn try_handshake(&mut self) -> io::Result<()> {
-        let Some(Tls { session, unread }) = self.tls.as_deref_mut() else {
+        let Some(tls) = self.tls.as_deref_mut() else {
             return Ok(());
         };
         loop {
             // At first this is what came right behind the client's first message.
-            if let Err(error) = session.process_new_packets() {
-                let _ = flush_records(session, &mut self.wire, &mut self.has_sent);
+            if let Err(error) = tls.session.process_new_packets() {
+                let _ = tls.flush(&mut self.wire, &mut self.has_sent);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
-            flush_records(session, &mut self.wire, &mut self.has_sent)?;
-            if !session.is_handshaking() {
+            tls.flush(&mut self.wire, &mut self.has_sent)?;
+            if !tls.session.is_handshaking() {
                 return Ok(());
             }
-            let mut source = Records {
-                unread,
-                wire: &mut self.wire,
-            };
-            if session.read_tls(&mut source)? == 0 {
+            if tls.read(&mut self.wire)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
@@ -196,24 +178,19 @@ impl Io {
 
     /// Writes as much of `parts` as is taken now.
     pub fn try_write(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let Some(Tls { session, .. }) = self.tls.as_deref_mut() else {
-            let count = self.wire.write(parts)?;
-            self.has_sent |= count > 0;
-            return Ok(count);
-        };
-        flush_records(session, &mut self.wire, &mut self.has_sent)?;
-        let taken = session.writer().write_vectored(parts)?;
-        match flush_records(session, &mut self.wire, &mut self.has_sent) {
-            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            _ => Ok(taken),
+        if let Some(tls) = self.tls.as_deref_mut() {
+            return tls.write(parts, &mut self.wire, &mut self.has_sent);
         }
+        let count = self.wire.write(parts)?;
+        self.has_sent |= count > 0;
+        Ok(count)
     }
 
     /// Sends what TLS still holds; `Ok` means that it holds nothing.
     pub fn try_flush(&mut self) -> io::Result<()> {
         match self.tls.as_deref_mut() {
             None => Ok(()),
-            Some(Tls { session, .. }) => flush_records(session, &mut self.wire, &mut self.has_sent),
+            Some(tls) => tls.flush(&mut self.wire, &mut self.has_sent),
         }
     }
 
@@ -230,9 +207,9 @@ impl Io {
     /// Tells the peer that nothing more will come. TLS says so in its own words first; both are
     /// said as far as the socket takes them now.
     pub fn finish(&mut self) {
-        if let Some(Tls { session, .. }) = self.tls.as_deref_mut() {
-            session.send_close_notify();
-            let _ = flush_records(session, &mut self.wire, &mut self.has_sent);
+        if let Some(tls) = self.tls.as_deref_mut() {
+            tls.session.send_close_notify();
+            let _ = tls.flush(&mut self.wire, &mut self.has_sent);
         }
         self.wire.finish();
     }
@@ -248,56 +225,5 @@ impl Io {
     /// the end, or fails to write, and goes.
     pub fn reset(&mut self) {
         self.wire.reset();
-    }
-}
-
-/// Sends records until there are none; `WouldBlock` when the wire takes no more.
-fn flush_records(
-    session: &mut ServerConnection,
-    wire: &mut Wire,
-    has_sent: &mut bool,
-) -> io::Result<()> {
-    while session.wants_write() {
-        *has_sent |= session.write_tls(&mut Outgoing { wire })? > 0;
-    }
-    Ok(())
-}
-
-/// Where TLS reads its records: first what was read before it began, then the wire.
-struct Records<'a> {
-    unread: &'a mut Vec<u8>,
-    wire: &'a mut Wire,
-}
-
-impl Read for Records<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.unread.is_empty() {
-            return self.wire.read(buffer);
-        }
-        let count = self.unread.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&self.unread[..count]);
-        self.unread.drain(..count);
-        if self.unread.is_empty() {
-            *self.unread = Vec::new();
-        }
-        Ok(count)
-    }
-}
-
-struct Outgoing<'a> {
-    wire: &'a mut Wire,
-}
-
-impl Write for Outgoing<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.wire.write(&[IoSlice::new(bytes)])
-    }
-
-    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.wire.write(parts)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -180,7 +180,8 @@ pub async fn accept(
         connection.io().send_alert(alert);
         invalid(error)
     })?;
-    connection.io().start_tls(session, unread);
+    let spare = connection.driver.spare.clone();
+    connection.io().start_tls(session, unread, spare);
     poll_fn(|context| {
         loop {
             match connection.io().try_handshake() {
