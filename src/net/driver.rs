@@ -456,7 +456,9 @@ impl Driver {
                     if let Some(connection) = place.and_then(Weak::upgrade) {
                         match reason {
                             // It has been given all that it asked for, perhaps not yet arrived.
-                            Reason::Idle => connection.io().end(),
+                            Reason::Idle if connection.io().is_quiet() => connection.io().end(),
+                            // Its next request has come: the task reads it yet.
+                            Reason::Idle => connection.arm(Reason::Head),
                             Reason::Activity => connection.expire(),
                             _ => connection.io().reset(),
                         }
@@ -542,5 +544,27 @@ mod tests {
         let (answer, ended) = rig.read(&mut client);
         assert!(answer.starts_with(b"HTTP/1.1 404 ") && ended);
         assert_eq!(rig.driver.open(), Open::default());
+    }
+
+    #[test]
+    fn a_request_that_has_come_is_answered_before_its_connection_ends() {
+        let rig = Rig::new(Limits::PRODUCTION);
+        let mut clients = [Door::Sdk; 2].map(|door| rig.connect(door));
+        let request = b"GET / HTTP/1.1\r\nHost: r\r\n\r\n";
+        for client in &mut clients {
+            let (answer, ended) = rig.exchange_bytes(client, request);
+            assert!(answer.starts_with(b"HTTP/1.1 404 ") && !ended);
+        }
+        // The first asks again; its task has not had its turn when the end begins.
+        clients[0].write(&[IoSlice::new(request)]).unwrap();
+        rig.driver.drain();
+        rig.driver.turn();
+        rig.settle();
+        let [asked, idle] = &mut clients;
+        let (answer, ended) = rig.read(asked);
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 404 ") && answer.contains("connection: close"));
+        assert!(ended, "{answer}");
+        assert_eq!(rig.read(idle), (Vec::new(), true));
     }
 }

@@ -67,7 +67,7 @@ pub async fn serve_requests(connection: &Rc<Connection>) -> io::Result<Option<Bo
     }
     loop {
         let after = match Box::pin(serve_one(connection, &mut buffer)).await? {
-            After::Next if connection.driver.is_draining() => After::Linger,
+            After::Next if is_last(connection, &buffer) => After::Linger,
             after => after,
         };
         match after {
@@ -93,6 +93,11 @@ pub async fn serve_requests(connection: &Rc<Connection>) -> io::Result<Option<Bo
             After::Done => return Ok(None),
         }
     }
+}
+
+/// Whether no other request is served on it: the relay ends, and none has come.
+fn is_last(connection: &Connection, buffer: &[u8]) -> bool {
+    connection.driver.is_draining() && buffer.is_empty() && connection.io().is_quiet()
 }
 
 async fn start_tls(connection: &Rc<Connection>, unread: Vec<u8>) -> io::Result<()> {

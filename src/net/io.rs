@@ -194,6 +194,11 @@ impl Io {
         }
     }
 
+    /// Whether nothing has come since the last read, an end included.
+    pub fn is_quiet(&self) -> bool {
+        self.wire.is_quiet()
+    }
+
     /// Ready when a read may do more than the last one.
     pub fn poll_readable(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.wire.poll_readable(context)

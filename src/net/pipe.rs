@@ -139,6 +139,12 @@ impl End {
         lane.wake_reader();
     }
 
+    /// Whether a read would give nothing, not even an end.
+    pub fn is_quiet(&self) -> bool {
+        let lane = self.incoming.borrow();
+        lane.bytes.is_empty() && !lane.ended && !lane.reset
+    }
+
     /// Whether the stream was reset.
     pub fn is_reset(&self) -> bool {
         self.incoming.borrow().reset

@@ -6,8 +6,9 @@
 //! next thing to happen.
 //!
 //! Policy of the end: streams are closed in small groups over most of the drain window, so that a
-//! fleet does not come back in one instant; connections between two requests are closed at once,
-//! those within one are let finish. Trip: SIGTERM. There is no way back.
+//! fleet does not come back in one instant, and those that open late are closed with them;
+//! connections between two requests are closed at once, those within one are let finish. Trip:
+//! SIGTERM. There is no way back.
 
 use fastrand::Rng;
 
@@ -65,8 +66,19 @@ pub enum Due {
 #[derive(Clone, Copy, Debug)]
 struct Drain {
     until: Instant,
+    /// The last of the window is for the peers' own closes.
+    closed_by: Instant,
     next_step: Instant,
     streams_per_step: usize,
+}
+
+impl Drain {
+    /// Closes at least as many at each step as `left` streams need to be closed in time.
+    fn keep_pace(&mut self, left: usize, now: Instant) {
+        let steps = (self.closed_by - now).as_millis() / DRAIN_STEP.as_millis();
+        let steps = usize::try_from(steps).unwrap_or(1).max(1);
+        self.streams_per_step = self.streams_per_step.max(left.div_ceil(steps));
+    }
 }
 
 /// Everything that the relay knows. `P` is what is published to subscribers.
@@ -121,7 +133,7 @@ impl<P> Relay<P> {
         }
     }
 
-    /// Whether the relay takes nothing new.
+    /// Whether the end has begun.
     pub fn is_draining(&self) -> bool {
         self.drain.is_some()
     }
@@ -134,16 +146,14 @@ impl<P> Relay<P> {
             return;
         }
         self.deadlines.hasten(deadlines::Reason::Idle, now);
-        let until = now + self.drain_timeout;
-        // The last fifth of the window is for the peers' own closes.
-        let steps = self.drain_timeout.as_millis() * 4 / 5 / DRAIN_STEP.as_millis();
-        let steps = usize::try_from(steps).unwrap_or(1).max(1);
-        let streams_per_step = self.fanout.count().div_ceil(steps).max(1);
-        self.drain = Some(Drain {
-            until,
+        let mut drain = Drain {
+            until: now + self.drain_timeout,
+            closed_by: now + self.drain_timeout * 4 / 5,
             next_step: now,
-            streams_per_step,
-        });
+            streams_per_step: 1,
+        };
+        drain.keep_pace(self.fanout.count(), now);
+        self.drain = Some(drain);
     }
 
     /// The next thing to do. To be called until it answers `None`.
@@ -160,8 +170,9 @@ impl<P> Relay<P> {
             }
             if now >= drain.next_step {
                 drain.next_step = now + DRAIN_STEP;
-                self.fanout
-                    .close_some(drain.streams_per_step, CLOSE_RESTART);
+                let count = drain.streams_per_step;
+                let left = self.fanout.close_some(count, CLOSE_RESTART);
+                drain.keep_pace(left, now);
             }
         }
         if let Some((key, reason)) = self.deadlines.poll_expired(now) {
@@ -313,6 +324,13 @@ mod tests {
         );
     }
 
+    /// How many of these streams are told that the process ends; each is told once.
+    fn told(relay: &mut Relay<u64>, keys: &[Key]) -> usize {
+        let close = |next| matches!(next, Some(Next::Control(Control::Close(1012))));
+        let told = keys.iter().filter(|key| close(relay.fanout.next(**key)));
+        told.count()
+    }
+
     #[test]
     fn the_end_is_spread_and_comes_in_time() {
         let mut relay = relay();
@@ -320,18 +338,28 @@ mod tests {
         relay.drain(START);
         let (mut now, mut steps) = (START, Vec::new());
         while relay.poll_due(now) != Some(Due::Leave) {
-            let mut closing = 0;
-            for key in &keys {
-                closing += usize::from(matches!(
-                    relay.fanout.next(*key),
-                    Some(Next::Control(Control::Close(1012)))
-                ));
-            }
-            steps.push(closing);
+            steps.push(told(&mut relay, &keys));
             now = relay.poll_timeout().unwrap().0;
         }
         assert_eq!(steps.iter().sum::<usize>(), 100);
         assert!(steps.iter().all(|closing| *closing <= 3), "{steps:?}");
         assert_eq!(now - START, Duration::from_secs(5));
+    }
+
+    #[test]
+    fn streams_that_open_late_are_closed_in_time_too() {
+        let mut relay = relay();
+        relay.drain(START);
+        let (mut now, mut keys, mut steps) = (START, Vec::new(), Vec::new());
+        while relay.poll_due(now) != Some(Due::Leave) {
+            // A fleet whose handshakes had to wait, and one that is later still.
+            if [10, 42].contains(&steps.len()) {
+                keys.extend((0..200).map(|_| join(&mut relay)));
+            }
+            steps.push(told(&mut relay, &keys));
+            now = relay.poll_timeout().unwrap().0;
+        }
+        assert_eq!(steps.iter().sum::<usize>(), 400);
+        assert!(steps[..42].iter().all(|closing| *closing <= 8), "{steps:?}");
     }
 }

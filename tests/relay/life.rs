@@ -156,8 +156,7 @@ fn a_stop_says_goodbye_to_everybody_and_succeeds() {
     assert!(relay.stop().success());
 }
 
-/// Requests that are on their way while the relay ends: whoever is in is served. With an inherited
-/// socket, a fleet sees nothing of a restart but the end of its streams.
+/// Connections that are in before the relay ends, and requests that come while it does.
 #[test]
 fn nobody_who_is_in_is_turned_away_at_the_end() {
     let (_site, relay) = start();
@@ -170,37 +169,41 @@ fn nobody_who_is_in_is_turned_away_at_the_end() {
         request::token(KEY).into_bytes(),
         request::upgrade(&websocket_path("inventory", "dev"), "").into_bytes(),
     ];
-    let mut clients = requests.each_ref().map(|request| {
-        let mut client = Client::connect(&relay, PLAIN);
-        client.send(&request[..10]);
-        client
+    let mut clients = WAYS.map(|way| {
+        requests.each_ref().map(|request| {
+            let mut client = Client::connect(&relay, way);
+            client.send(&request[..10]);
+            client
+        })
     });
     // Connections are accepted in their order: when this one is served, the others are in.
     assert_eq!(ask(&relay, PLAIN, request::config()).status(), 200);
     relay.signal(Signal::TERM);
     relay.log.wait_for("ending: ");
-    for (client, request) in clients.iter_mut().zip(&requests) {
+    for (client, request) in clients
+        .iter_mut()
+        .flat_map(|of| of.iter_mut().zip(&requests))
+    {
         client.send(&request[10..]);
     }
-    let [usage, analytics, stream, document, token, socket] = clients;
-    for (mut client, status) in [
-        (usage, 202),
-        (analytics, 202),
-        (document, 200),
-        (token, 200),
-    ] {
-        assert_eq!(
-            client.answer(false).map(|answer| answer.status()),
-            Ok(status)
-        );
-        client.closes().expect("the connection ends in order");
+    for (way, clients) in WAYS.into_iter().zip(clients) {
+        let [usage, analytics, mut stream, document, token, socket] = clients;
+        let answered = [
+            (usage, 202),
+            (analytics, 202),
+            (document, 200),
+            (token, 200),
+        ];
+        for (mut client, status) in answered {
+            let answer = client.answer(false).map(|answer| answer.status());
+            assert_eq!(answer, Ok(status), "{way:?}");
+            client.closes().expect("the connection ends in order");
+        }
+        assert_eq!(stream.head().map(|head| head.status), Ok(200), "{way:?}");
+        while stream.chunk().expect("the stream ends in order").is_some() {}
+        let mut socket = WebSocket::opened(socket).expect("it opens");
+        assert_eq!(socket.next_change(), Ok(Frame::Close(1012)), "{way:?}");
     }
-    let mut stream = stream;
-    assert_eq!(stream.head().map(|head| head.status), Ok(200));
-    while stream.chunk().expect("the stream ends in order").is_some() {}
-    let mut socket = WebSocket::opened(socket).expect("it opens");
-    assert_eq!(socket.next_change(), Ok(Frame::Close(1012)));
-    drop((stream, socket));
     assert!(relay.wait().success());
 }
 

@@ -102,14 +102,14 @@ impl Wire {
     }
 
     /// Whether nothing has come since the last read, an end included. The kernel itself is asked,
-    /// since what it has not told the reactor yet counts too. A pipe is always quiet.
+    /// since what it has not told the reactor yet counts too.
     pub fn is_quiet(&self) -> bool {
         match &self.kind {
             Kind::Socket(socket) => {
                 let peeked = socket.get_ref().peek(&mut [MaybeUninit::uninit()]);
                 peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
             }
-            Kind::Pipe(_) => true,
+            Kind::Pipe(end) => end.is_quiet(),
         }
     }
 

@@ -54,16 +54,7 @@ pub fn relay(input: &[u8]) {
 impl World {
     fn step(&mut self, entropy: &mut Entropy) {
         match entropy.below(8) {
-            0 | 1 => {
-                let subscription = Subscription {
-                    slot: SlotIndex(0),
-                    kind: Kind::ALL[entropy.below(3)],
-                    key: KeyIndex(0),
-                    greet: false,
-                };
-                let key = self.relay.fanout.subscribe(subscription, self.now);
-                self.streams.push((key.expect("a place"), false));
-            }
+            0 | 1 => self.join(Kind::ALL[entropy.below(3)]),
             2 => {
                 let key = self.relay.deadlines.insert();
                 self.connections.push(key);
@@ -92,6 +83,17 @@ impl World {
                 }
             }
         }
+    }
+
+    fn join(&mut self, kind: Kind) {
+        let subscription = Subscription {
+            slot: SlotIndex(0),
+            kind,
+            key: KeyIndex(0),
+            greet: false,
+        };
+        let key = self.relay.fanout.subscribe(subscription, self.now);
+        self.streams.push((key.expect("a place"), false));
     }
 
     /// Does what is due; true once the relay is to leave.
@@ -144,6 +146,10 @@ impl World {
         self.relay.drain(self.now + Duration::from_secs(9));
         let mut turns = 0;
         while !self.due() {
+            // Some open late, as long as there is time to close them: the window has more steps.
+            if window >= Duration::from_secs(1) && self.now - start < window * 4 / 5 {
+                self.join(Kind::ALL[turns % 3]);
+            }
             let (at, _) = self.relay.poll_timeout().expect("a drain has an end");
             assert!(at > self.now, "a hot loop");
             self.now = at;

@@ -9,6 +9,7 @@ use crate::net::upstream::rig::{Rig, way};
 use futures_lite::AsyncReadExt as _;
 use futures_lite::AsyncWriteExt as _;
 use futures_rustls::TlsAcceptor;
+use futures_rustls::server::TlsStream;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
@@ -40,17 +41,17 @@ fn site(name: &str, year: i32) -> Site {
 
 /// Dials `url`, trusting what `ca_file` holds, with `site` at the other end.
 fn dialled(url: &str, ca_file: &str, site: &Site, step_bytes: usize) -> Result<Stream, Problem> {
-    greeted(url, ca_file, site, step_bytes, "hello")
+    greeted(url, ca_file, site, step_bytes, "hello").map(|(stream, _)| stream)
 }
 
-/// The same, with that much read of the server's hello.
+/// The same with its server, and with that much read of the server's hello.
 fn greeted(
     url: &str,
     ca_file: &str,
     site: &Site,
     step_bytes: usize,
     read: &str,
-) -> Result<Stream, Problem> {
+) -> Result<(Stream, Option<TlsStream<Wire>>), Problem> {
     let rig = Rig::with(Limits::PRODUCTION, step_bytes);
     let scratch = Scratch::new(&format!("ca-{:?}", std::thread::current().id()));
     std::fs::write(scratch.path("ca.pem"), ca_file).unwrap();
@@ -71,7 +72,8 @@ fn greeted(
         let (_, end) = accepted?;
         let mut stream = acceptor.accept(Wire::from(end)).await.ok()?;
         stream.write_all(b"hello").await.ok()?;
-        stream.flush().await.ok()
+        stream.flush().await.ok()?;
+        Some(stream)
     };
     let client = async {
         while !task.is_finished() {
@@ -79,12 +81,12 @@ fn greeted(
         }
     };
     let both = futures_lite::future::zip(server, client);
-    smol::block_on(rig.executor.run(both));
+    let (server, ()) = smol::block_on(rig.executor.run(both));
     let mut stream = smol::block_on(task)?;
     let mut hello = vec![0; read.len()];
     smol::block_on(rig.executor.run(stream.read_exact(&mut hello))).unwrap();
     assert_eq!(hello, read.as_bytes());
-    Ok(stream)
+    Ok((stream, server))
 }
 
 fn problem(url: &str, ca_file: &str, site: &Site) -> Problem {
@@ -113,7 +115,8 @@ fn a_server_that_the_file_vouches_for_is_trusted() {
 fn a_connection_with_something_unread_is_not_quiet() {
     let site = site("a.test", 2020);
     for (read, is_quiet) in [("hello", true), ("hell", false)] {
-        let mut stream = greeted("https://a.test", &site.pem, &site, 1 << 20, read).unwrap();
+        let greeted = greeted("https://a.test", &site.pem, &site, 1 << 20, read);
+        let (mut stream, _server) = greeted.unwrap();
         assert_eq!(stream.is_quiet(), is_quiet, "{read}");
     }
 }
