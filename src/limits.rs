@@ -17,9 +17,12 @@ pub use region::Region;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// What any TLS session may hold unsent. As much as a head: the memory sum counts one or the other
-/// for each connection.
-pub const TLS_UNSENT_BYTES: usize = 8 * KIB;
+/// The content of one TLS record. With its frame of at most 29 bytes, and 16 of the allocator that
+/// gives powers of two, it takes 8 KiB.
+///
+/// Any session may hold one unsent. That is as much as a head: the memory sum counts one or the
+/// other for each connection.
+pub const TLS_RECORD_BYTES: usize = 8 * KIB - 16 - 29;
 
 /// All bounds. Bytes unless the name says otherwise; the name's last word is the unit.
 #[derive(Clone, Debug)]
@@ -60,8 +63,9 @@ pub struct Limits {
     /// TLS sessions that hold a whole document unsent at once: the one that is written to, and
     /// others whose network is slow. More of them get it in pieces.
     pub tls_spares_max: usize,
-    /// What such a session may hold: a document of the usual 20 KB with its event around it.
-    pub tls_spare_bytes: usize,
+    /// Records that such a session may hold: a document of the usual 20 KB with its event around
+    /// it.
+    pub tls_spare_records: usize,
     /// Backlog of a listening socket; a reconnecting fleet arrives in one second.
     pub listen_backlog: i32,
     /// After `accept` failed for want of descriptors: long enough not to spin, short enough to miss
@@ -377,7 +381,7 @@ pub struct Limits {
 
 const _: () = {
     let limits = &Limits::PRODUCTION;
-    assert!(limits.tls_spare_bytes > TLS_UNSENT_BYTES);
+    assert!(limits.tls_spare_records > 1 && TLS_RECORD_BYTES <= limits.head_bytes_max);
     assert!(limits.unacknowledged_timeout.as_secs() > limits.stall_timeout.as_secs());
     assert!(limits.name_timeout.as_secs() < limits.upstream_connect_timeout.as_secs());
     assert!(limits.upstream_connect_timeout.as_secs() < limits.upstream_total_timeout.as_secs());
@@ -411,7 +415,7 @@ impl Limits {
         admin_connections_max: 16,
         handshakes_max: 32,
         tls_spares_max: 32,
-        tls_spare_bytes: 24 * KIB,
+        tls_spare_records: 3,
         listen_backlog: 4096,
         accept_pause: Duration::from_millis(50),
         head_bytes_max: 8 * KIB,

@@ -7,10 +7,13 @@
 //! The sum is for documents that stay about as large as they are; an upstream may send larger ones,
 //! up to `document_bytes_max` each. In practice no two holders are at their bound together.
 
-use super::{KIB, Limits, MIB, TLS_UNSENT_BYTES};
+use super::{KIB, Limits, MIB};
 
 /// A task of a connection, with what hangs on it.
 const TASK_BYTES: usize = 2 * KIB;
+
+/// A TLS record that is not sent yet, as the allocator gives it.
+const RECORD_BYTES: usize = 8 * KIB;
 
 /// A TLS session with a client.
 const SESSION_BYTES: usize = 10 * KIB;
@@ -96,8 +99,8 @@ impl Limits {
         // As it came, and unpacked.
         let fetched = load.largest_document_bytes.saturating_mul(2);
         [
-            // The binary's pages (3.3 MB at most), idle loop, lanes and logger (0.4 MB), and a
-            // quarter for what the allocator holds back.
+            // The pages of a binary that ships (3.4 MB at most), idle loop, lanes and logger (0.4
+            // MB), and almost a quarter for what the allocator holds back.
             ("program", 9 * MIB / 2),
             ("connections", load.connections * connection_bytes),
             ("documents", forms.saturating_mul(self.snapshots_alive_max)),
@@ -108,9 +111,10 @@ impl Limits {
                 "handshakes",
                 handshakes * (HANDSHAKE_BYTES + TASK_BYTES - connection_bytes),
             ),
+            // Each has one of its own where its head lay.
             (
                 "unsent records",
-                spares * (self.tls_spare_bytes - TLS_UNSENT_BYTES),
+                spares * (self.tls_spare_records - 1) * RECORD_BYTES,
             ),
             (
                 "request bodies",

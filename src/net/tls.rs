@@ -27,6 +27,7 @@ use rustls::{CipherSuite, ServerConfig};
 use smol::Timer;
 use smol::lock::SemaphoreGuard;
 
+use crate::limits::TLS_RECORD_BYTES;
 use crate::state::deadlines::Reason;
 use crate::time::Duration;
 
@@ -36,6 +37,9 @@ use super::driver::Driver;
 
 /// The shortest time that a handshake place is taken; a timer fires in a turn of the reactor.
 const PACE: Duration = Duration::from_millis(1);
+
+/// What the library counts into a fragment beside its content.
+const RECORD_HEADER_BYTES: usize = 5;
 
 /// Whether the standard library's clock goes on after 2038.
 pub(super) const HAS_64_BIT_CLOCK: bool = cfg!(target_pointer_width = "64");
@@ -108,6 +112,7 @@ pub fn server_config(
         .map_err(unusable)?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.ignore_client_order = !has_aes();
+    config.max_fragment_size = Some(TLS_RECORD_BYTES + RECORD_HEADER_BYTES);
     config.time_provider = Arc::new(SystemWall); // reason: a field of rustls
     config.session_storage = Arc::new(NoServerSessionStorage {}); // reason: a field of rustls
     // The library's tickets read the standard library's clock, which ends the process in 2038 where

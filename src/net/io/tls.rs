@@ -1,9 +1,9 @@
 //! A TLS session on a wire: the library speaks in memory, this moves its records.
 //!
-//! Owns how much may wait in a session for a wire that takes no more. Each may hold
-//! [`TLS_UNSENT_BYTES`]; a few at a time may hold a whole document ([`Spare`]), because what leaves
-//! in one write wakes its reader once. A session gives its spare room back when its records are
-//! out, or with itself, so the count cannot leak.
+//! Owns how much may wait in a session for a wire that takes no more. Each may hold a record; a few
+//! at a time may hold a whole document ([`Spare`]), because what leaves in one write wakes its
+//! reader once. A session gives its spare room back when its records are out, or with itself, so
+//! the count cannot leak.
 //!
 //! Invariant: bytes that were read before TLS began (`unread`) are the first that TLS sees.
 
@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use rustls::ServerConnection;
 
-use crate::limits::{Limits, TLS_UNSENT_BYTES};
+use crate::limits::{Limits, TLS_RECORD_BYTES};
 
 use super::Wire;
 
@@ -21,7 +21,7 @@ use super::Wire;
 #[derive(Clone)]
 pub struct Spare {
     left: Rc<Cell<usize>>,
-    unsent_bytes: usize,
+    bytes: usize,
 }
 
 /// One session's part of it.
@@ -32,7 +32,7 @@ impl Spare {
     pub fn new(limits: &Limits) -> Spare {
         Spare {
             left: Rc::new(Cell::new(limits.tls_spares_max)),
-            unsent_bytes: limits.tls_spare_bytes,
+            bytes: limits.tls_spare_records * TLS_RECORD_BYTES,
         }
     }
 
@@ -60,7 +60,7 @@ pub struct Tls {
 impl Tls {
     /// A session that reads `unread` before what the wire has.
     pub fn new(mut session: ServerConnection, unread: Vec<u8>, spare: Spare) -> Tls {
-        session.set_buffer_limit(Some(TLS_UNSENT_BYTES));
+        session.set_buffer_limit(Some(TLS_RECORD_BYTES));
         Tls {
             session,
             unread,
@@ -85,10 +85,13 @@ impl Tls {
         has_sent: &mut bool,
     ) -> io::Result<usize> {
         self.flush(wire, has_sent)?;
-        self.taken = self.spare.take();
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length > TLS_RECORD_BYTES {
+            self.taken = self.spare.take();
+        }
         self.session.set_buffer_limit(Some(match self.taken {
-            Some(_) => self.spare.unsent_bytes,
-            None => TLS_UNSENT_BYTES,
+            Some(_) => self.spare.bytes,
+            None => TLS_RECORD_BYTES,
         }));
         let written = self.session.writer().write_vectored(parts)?;
         match self.flush(wire, has_sent) {
@@ -160,7 +163,7 @@ mod tests {
 
     static DOCUMENT: [u8; 20_000] = [b'x'; 20_000];
 
-    /// A session and its client, on a wire that takes 4 KiB.
+    /// A session and its client.
     struct Pair {
         tls: Tls,
         wire: Wire,
@@ -169,7 +172,8 @@ mod tests {
     }
 
     impl Pair {
-        fn new(spare: &Spare) -> Pair {
+        /// On a wire that takes so much at a time.
+        fn new(spare: &Spare, wire_bytes: usize) -> Pair {
             let made = rcgen::generate_simple_self_signed(["r".to_owned()]).unwrap();
             let (cert, key) = (made.cert.pem(), made.signing_key.serialize_pem());
             let path = Path::new("test.pem");
@@ -186,8 +190,8 @@ mod tests {
             let name = ServerName::try_from("r").unwrap();
             let client = ClientConnection::new(Arc::new(config), name).unwrap(); // reason: rustls
             let (near, far) = pipe::pair(Manners {
-                capacity_bytes: 4096,
-                step_bytes: 4096,
+                capacity_bytes: wire_bytes,
+                step_bytes: wire_bytes,
             });
             let mut pair = Pair {
                 tls: Tls::new(session, Vec::new(), spare.clone()),
@@ -195,9 +199,9 @@ mod tests {
                 client,
                 far,
             };
-            while pair.client.is_handshaking() || pair.tls.session.is_handshaking() {
-                pair.exchange();
-            }
+            pair.exchange_until(|pair, _| {
+                !pair.client.is_handshaking() && !pair.tls.session.is_handshaking()
+            });
             pair
         }
 
@@ -223,44 +227,76 @@ mod tests {
             text.len()
         }
 
-        fn write(&mut self) -> usize {
-            let parts = [IoSlice::new(&DOCUMENT)];
+        /// Exchanges until `is_so`, which is given what the client has read in all.
+        fn exchange_until(&mut self, is_so: impl Fn(&Pair, usize) -> bool) {
+            let mut read = 0;
+            let done = (0..100).any(|_| {
+                read += self.exchange();
+                is_so(self, read)
+            });
+            assert!(done, "{read} bytes came");
+        }
+
+        fn write(&mut self, text: &[u8]) -> usize {
+            let parts = [IoSlice::new(text)];
             self.tls.write(&parts, &mut self.wire, &mut false).unwrap()
         }
     }
 
-    #[test]
-    fn a_document_leaves_whole_where_there_is_room_and_in_pieces_elsewhere() {
-        let spare = Spare::new(&Limits {
+    fn for_one() -> Spare {
+        Spare::new(&Limits {
             tls_spares_max: 1,
             ..Limits::PRODUCTION
-        });
-        let [mut first, mut second, mut third] = [(); 3].map(|()| Pair::new(&spare));
-        assert_eq!(first.write(), DOCUMENT.len());
-        assert_eq!(second.write(), TLS_UNSENT_BYTES);
-        let mut read = 0;
-        while read < DOCUMENT.len() {
-            read += first.exchange();
-        }
-        assert_eq!(third.write(), DOCUMENT.len(), "the first has given it back");
-        drop(third);
-        while second.tls.session.wants_write() {
-            second.exchange();
-        }
-        assert_eq!(second.write(), DOCUMENT.len(), "the third has, at its end");
+        })
     }
 
     #[test]
-    fn what_is_sent_at_once_takes_no_room_for_long() {
-        let spare = Spare::new(&Limits {
-            tls_spares_max: 1,
-            ..Limits::PRODUCTION
-        });
-        let mut pairs = [(); 2].map(|()| Pair::new(&spare));
-        for pair in &mut pairs {
-            let parts = [IoSlice::new(b"test message")];
-            pair.tls.write(&parts, &mut pair.wire, &mut false).unwrap();
-        }
+    fn a_document_is_taken_whole_where_there_is_room_and_in_pieces_elsewhere() {
+        let spare = for_one();
+        let [mut first, mut second, mut third] = [(); 3].map(|()| Pair::new(&spare, 4096));
+        assert_eq!(first.write(&DOCUMENT), DOCUMENT.len());
+        assert_eq!(second.write(&DOCUMENT), TLS_RECORD_BYTES);
+        first.exchange_until(|_, read| read == DOCUMENT.len());
+        assert_eq!(
+            third.write(&DOCUMENT),
+            DOCUMENT.len(),
+            "the first gave it back"
+        );
+        drop(third);
+        second.exchange_until(|pair, _| !pair.tls.session.wants_write());
+        assert_eq!(
+            second.write(&DOCUMENT),
+            DOCUMENT.len(),
+            "the third did, at its end"
+        );
+    }
+
+    #[test]
+    fn what_fits_a_record_takes_no_room_even_if_it_waits() {
+        let spare = for_one();
+        let mut pair = Pair::new(&spare, 4096);
+        pair.write(&DOCUMENT[..TLS_RECORD_BYTES]);
+        assert!(pair.tls.session.wants_write());
         assert_eq!(spare.left.get(), 1);
+    }
+
+    #[test]
+    fn a_record_fits_the_place_that_is_counted_for_it() {
+        let mut pair = Pair::new(&for_one(), 64 * 1024);
+        pair.write(&DOCUMENT);
+        let mut records = vec![0; 64 * 1024];
+        let count = pair.far.read(&mut records).unwrap();
+        let mut rest = &records[..count];
+        let mut lengths = Vec::new();
+        while let [_, _, _, high, low, ..] = *rest {
+            let length = 5 + usize::from(u16::from_be_bytes([high, low]));
+            lengths.push(length);
+            rest = &rest[length..];
+        }
+        assert_eq!(lengths.len(), 3, "{lengths:?}");
+        assert!(
+            lengths.iter().all(|length| *length + 16 <= 8192),
+            "{lengths:?}"
+        );
     }
 }
