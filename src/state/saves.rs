@@ -93,9 +93,11 @@ impl Saves {
         self.writing.is_some() || (self.failures == 0 && waiting.next().is_some())
     }
 
-    /// Slots that wait.
+    /// Slots whose content is not kept yet, the one that is being written among them: before there
+    /// are none, a power cut may cost something.
     pub fn waiting(&self) -> usize {
-        self.wanted.len()
+        let writing = self.writing.filter(|slot| !self.wanted.contains(slot));
+        self.wanted.len() + usize::from(writing.is_some())
     }
 
     /// A slot has something to keep. Without a folder it is forgotten.
@@ -209,13 +211,15 @@ mod tests {
         let mut saves = saves();
         saves.want(FIRST);
         assert_eq!(saves.poll_save(START), Some(FIRST));
+        assert_eq!(saves.waiting(), 1, "until it is kept");
         saves.want(FIRST);
         saves.want(FIRST);
         assert_eq!(saves.poll_save(START), None, "one at a time");
+        assert_eq!(saves.waiting(), 1);
         saves.handle_saved(FIRST, true, START);
         assert_eq!(saves.poll_save(START), Some(FIRST));
         saves.handle_saved(FIRST, true, START);
-        assert_eq!(saves.poll_save(START), None);
+        assert_eq!((saves.poll_save(START), saves.waiting()), (None, 0));
         assert!(!saves.is_busy() && saves.poll_timeout().is_none());
     }
 
