@@ -38,6 +38,8 @@ def show(name, unit="staffetta.service"):
 
 
 def journal(since="-1h", *words):
+    """What was logged before it is asked for."""
+    run("journalctl", "--sync", check=False)
     return run("journalctl", "--no-pager", "--output=cat", f"--since={since}",
                "--unit=staffetta.service", *words, check=False)
 
