@@ -1,7 +1,7 @@
 //! A disk that takes seconds: clients notice nothing of it.
 //!
-//! `strace` holds up every sync of the real program for as long as a worn card does. What is asked
-//! is not how long an answer takes, but what came first: the answers, or the file.
+//! `strace` holds up the sync of a file of the real program for as long as a worn card does. What
+//! is asked is not how long an answer takes, but what came first: the answers, or the file.
 
 use crate::harness::relay::Relay;
 use crate::harness::{GUID, KEY, PATIENCE};
@@ -53,15 +53,17 @@ fn ping(socket: &mut TcpStream) {
 #[test]
 fn a_disk_that_blocks_for_two_seconds_delays_no_client() {
     let site = site("slow");
-    // The first is that of the folder itself, before anything is kept.
-    let inject = "-einject=fsync:delay_enter=2000000:when=2+";
-    let Some(through) = strace(&site, &["-etrace=fsync", inject]) else {
+    // By its name, whichever thread of the lane writes it.
+    let file = site.scratch.path("state/live/.c@e.slot.staffetta-tmp");
+    let file = file.to_str().expect("text");
+    let inject = "-einject=fsync:delay_enter=2000000";
+    let Some(through) = strace(&site, &["-P", file, "-etrace=fsync", inject]) else {
         return;
     };
     let relay = Relay::start_through(&site, &through);
     let mut socket = websocket(relay.address);
     let mut rounds = 0;
-    // The file appears when its first sync is over.
+    // The file appears when its sync is over.
     while !kept(&site).exists() {
         let (source, found) = document(relay.address).expect("a document");
         assert_eq!((source.as_str(), marker(&found)), ("seed", 0));
