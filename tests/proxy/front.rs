@@ -1,13 +1,14 @@
 //! A relay before relays: no slots of its own, and every path of the service goes on.
 
 use std::io::BufRead as _;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
 use crate::client::Client;
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
-use crate::harness::{GUID, KEY};
+use crate::harness::{GUID, KEY, PATIENCE};
 use crate::site::{Front, sticky};
 
 const SEED: &str = include_str!("../../seeds/demo.json");
@@ -48,21 +49,29 @@ fn rows() -> Rows {
 }
 
 impl Rows {
-    /// The one that has a client on an event stream.
+    /// The one that has the only event stream, once those that were dropped are gone.
     fn serving(&self) -> usize {
-        let has_stream = |(relay, _): &(Option<Relay>, Site)| {
-            let Some(relay) = relay else { return false };
+        let streams = |(relay, _): &(Option<Relay>, Site)| {
+            let Some(relay) = relay else { return 0 };
             let (_, text) = relay.ask("GET /status");
             let status: Value = serde_json::from_str(&text).expect("JSON");
             let slots = status["slots"].as_array().expect("slots").iter();
             slots
-                .map(|slot| &slot["clients"]["sse"])
-                .any(|count| *count == json!(1))
+                .map(|slot| slot["clients"]["sse"].as_u64().expect("a count"))
+                .sum::<u64>()
         };
-        self.nodes
-            .iter()
-            .position(has_stream)
-            .expect("some node has the stream")
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let counts: Vec<u64> = self.nodes.iter().map(streams).collect();
+            if counts.iter().sum::<u64>() == 1 {
+                let serving = counts.iter().position(|count| *count == 1);
+                return serving.expect("one of them is one");
+            }
+            assert!(
+                Instant::now() < deadline,
+                "streams of the nodes: {counts:?}"
+            );
+        }
     }
 
     fn subscribe(&self, cookie: Option<&str>) -> (Client, Option<String>) {
