@@ -4,6 +4,7 @@
 //! about is what the service does.
 
 use crate::double::{Double, Options};
+use crate::harness::PATIENCE;
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::{Value, json};
 use smol::LocalExecutor;
@@ -17,7 +18,7 @@ use staffetta::net::upstream::{Net, Resolver, Upstream, UpstreamError};
 use staffetta::state::session::{Inbound, Loss};
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SLOT: &str = "shop/prod";
 const DOCUMENT: &str = "{\"environments\": []}";
@@ -40,6 +41,16 @@ impl Drop for Folder {
 }
 
 fn start(options: Options, scheme: &str, ca_file: Option<PathBuf>) -> Site {
+    start_with(options, scheme, ca_file, PATIENCE)
+}
+
+/// The same, for a client that waits for `patience` while nothing comes.
+fn start_with(
+    options: Options,
+    scheme: &str,
+    ca_file: Option<PathBuf>,
+    patience: Duration,
+) -> Site {
     let double = Double::start(Options {
         api_key: Some("key".to_owned()),
         guid: Some("g".to_owned()),
@@ -49,7 +60,7 @@ fn start(options: Options, scheme: &str, ca_file: Option<PathBuf>) -> Site {
     let double = double.expect("ports of the kernel's choice are free");
     double.set_document(SLOT, DOCUMENT);
     let limits = Limits {
-        upstream_idle_timeout: Duration::from_millis(300),
+        upstream_idle_timeout: patience,
         upstream_connect_timeout: Duration::from_secs(5),
         ..Limits::PRODUCTION
     };
@@ -168,7 +179,6 @@ fn failures_are_what_the_session_takes_them_for() {
         (json!({"truncate": true}), Loss::Closed),
         (json!({"truncate": true, "chunked": true}), Loss::Closed),
         (json!({"drop": true}), Loss::Closed),
-        (json!({"silence": true}), Loss::Unreachable),
     ] {
         site.behave(&json!({ "config": answering }));
         assert_eq!(
@@ -188,4 +198,18 @@ fn failures_are_what_the_session_takes_them_for() {
         site.config().map_err(|error| error.loss()),
         Err(Loss::Unreachable)
     );
+}
+
+#[test]
+fn who_answers_nothing_is_unreachable() {
+    // A double that is late with the token already comes to the same.
+    let patience = Duration::from_millis(300);
+    let site = start_with(Options::default(), "http", None, patience);
+    site.behave(&json!({"config": {"silence": true}}));
+    let asked = Instant::now();
+    assert_eq!(
+        site.config().map_err(|error| error.loss()),
+        Err(Loss::Unreachable)
+    );
+    assert!(asked.elapsed() >= patience, "{:?}", asked.elapsed());
 }
