@@ -149,6 +149,7 @@ pub async fn read(driver: &Rc<Driver>) -> Result<Verdict, String> {
         }
         Ok(Found::Unreadable(problem)) => problem,
         Ok(Found::Content(content)) => {
+            let is_again = state.watch.has_read(content.fingerprint);
             state.watch.note_read(content.fingerprint);
             driver.count(|counters| counters.seeds_read += 1);
             match content.offers {
@@ -157,7 +158,7 @@ pub async fn read(driver: &Rc<Driver>) -> Result<Verdict, String> {
                     state.read_at = Some(driver.clock.now());
                     state.bytes = content.bytes;
                     drop(state);
-                    return Ok(adopt(driver, offers));
+                    return Ok(adopt(driver, offers, is_again));
                 }
                 Err(problem) => {
                     driver.count(|counters| counters.seeds_refused += 1);
@@ -206,7 +207,8 @@ pub(super) fn packed(snapshot: Snapshot, limits: &Limits) -> Snapshot {
     Snapshot { gzip, ..snapshot }
 }
 
-fn adopt(driver: &Driver, offers: Vec<Offer>) -> Verdict {
+/// Hands over what a file holds; `is_again` when it is the one that was read before.
+fn adopt(driver: &Driver, offers: Vec<Offer>, is_again: bool) -> Verdict {
     let mut verdict = Verdict::default();
     for (index, offer) in (0..).map(SlotIndex).zip(offers) {
         let Some(offer) = offer else { continue };
@@ -225,6 +227,10 @@ fn adopt(driver: &Driver, offers: Vec<Offer>) -> Verdict {
             },
             Err(problem) => {
                 verdict.refused += 1;
+                // A change is read twice, but was made once.
+                if is_again && has_refused(driver, index, &problem) {
+                    continue;
+                }
                 refuse(driver, index, Source::Seed.as_str(), &problem);
             }
         }
@@ -322,6 +328,12 @@ impl std::fmt::Display for Filled {
     }
 }
 
+fn has_refused(driver: &Driver, index: SlotIndex, problem: &str) -> bool {
+    let state = driver.state.borrow();
+    let slot = state.slots.of(index);
+    slot.is_some_and(|slot| slot.has_refused(problem))
+}
+
 /// Notes what is wrong with a document for a slot; `from` is who offered it.
 pub(super) fn refuse(driver: &Driver, index: SlotIndex, from: &str, problem: &str) {
     let now = driver.clock.now();
@@ -362,7 +374,11 @@ fn note_problem(driver: &Driver, seed: &mut Seed, problem: String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::rig::Rig;
+    use crate::config::SeedFile;
+    use crate::net::disk::scratch::Scratch;
+    use crate::net::notify::Notify;
+    use crate::net::rig::{Rig, content};
+    use std::fs;
 
     #[test]
     fn each_refused_slot_is_named_once() {
@@ -377,5 +393,30 @@ mod tests {
             lines.contains("slot c/e") && lines.contains("flag `a` has no type"),
             "{lines}"
         );
+    }
+
+    #[test]
+    fn a_refused_file_counts_once_for_each_change_and_each_reload() {
+        let scratch = Scratch::new("seed-refused");
+        let file = scratch.path("seed.json");
+        let rig = Rig::with(Limits::PRODUCTION, Notify::default(), |config| {
+            config.seed = Some(SeedFile { file: file.clone() });
+        });
+        let looked = || {
+            look(&rig.driver);
+            rig.settle();
+            let state = rig.driver.state.borrow();
+            let refusal = state.slots.of(SlotIndex(1)).unwrap().refusal.as_ref();
+            refusal.unwrap().times
+        };
+        // It holds nothing for the second slot.
+        fs::write(&file, content("one")).unwrap();
+        assert_eq!([looked(), looked(), looked()], [1, 1, 1]);
+        fs::write(&file, content("another")).unwrap();
+        assert_eq!([looked(), looked(), looked()], [2, 2, 2]);
+        forget(&rig.driver);
+        assert_eq!([looked(), looked(), looked()], [3, 3, 3]);
+        let read = rig.driver.state.borrow().counters.seeds_read;
+        assert_eq!(read, 6, "each of them twice");
     }
 }

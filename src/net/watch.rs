@@ -90,6 +90,11 @@ impl Watch {
         found.is_some() && (self.confirm || found != self.read)
     }
 
+    /// Whether it was this that was read last: one more read of it only settles what it holds.
+    pub fn has_read(&self, fingerprint: Fingerprint) -> bool {
+        self.read == Some(fingerprint)
+    }
+
     /// Notes that the file was read, whatever its content was worth: a bad one is not read for
     /// ever. After a failed or unsettled read do not call this, and the next look tries again.
     pub fn note_read(&mut self, fingerprint: Fingerprint) {
@@ -175,8 +180,9 @@ mod tests {
         for content in ["one", "another"] {
             fs::write(&seed, content).unwrap();
             let found = fingerprint(&seed);
-            for _ in 0..2 {
+            for is_again in [false, true] {
                 assert!(watch.is_due(Some(found)));
+                assert_eq!(watch.has_read(found), is_again);
                 watch.note_read(found);
             }
             assert!(!watch.is_due(Some(found)));
@@ -184,5 +190,6 @@ mod tests {
         }
         watch.forget();
         assert!(watch.is_due(Some(fingerprint(&seed))));
+        assert!(!watch.has_read(fingerprint(&seed)));
     }
 }

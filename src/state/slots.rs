@@ -291,6 +291,12 @@ enum Verdict {
 }
 
 impl Slot {
+    /// Whether this is the problem that newer content was last refused for.
+    pub fn has_refused(&self, problem: &str) -> bool {
+        let refusal = self.refusal.as_ref();
+        refusal.is_some_and(|refusal| refusal.problem == problem)
+    }
+
     /// What the slot remembers, as it is to be kept.
     pub fn past(&self) -> Past {
         self.pushes.complete(self.history.past())
