@@ -40,6 +40,10 @@ struct Relay {
 impl Relay {
     /// A relay of two slots; `change` edits its configuration first.
     fn start(name: &str, change: impl FnOnce(&mut Value)) -> Relay {
+        Relay::start_with(name, Limits::PRODUCTION, change)
+    }
+
+    fn start_with(name: &str, limits: Limits, change: impl FnOnce(&mut Value)) -> Relay {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("admin-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -60,7 +64,6 @@ impl Relay {
         let path = folder.join("config.json");
         fs::write(&path, config.to_string()).unwrap();
 
-        let limits = Limits::PRODUCTION;
         let port = || Listener::tcp(SocketAddr::from(([127, 0, 0, 1], 0)), &limits).unwrap();
         let (sdk, admin) = (port(), port());
         let unix = Listener::unix(&folder.join("admin.sock"), Reach::Owner, &limits).unwrap();
@@ -264,7 +267,12 @@ fn unknown_paths_and_methods_are_told_apart() {
 
 #[test]
 fn a_refused_seed_is_told_everywhere_and_changes_nothing() {
-    let relay = Relay::usual("refused");
+    // It looks at the seed when it is told to, and not between.
+    let limits = Limits {
+        seed_interval: Duration::from_secs(3600),
+        ..Limits::PRODUCTION
+    };
+    let relay = Relay::start_with("refused", limits, |_| {});
     let served = |status: &Value| status["slots"][1]["serves"]["digest"].clone();
     let before = served(&relay.status());
     assert!(relay.command(&["status", "--check"]).status.success());
