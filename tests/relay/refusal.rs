@@ -136,7 +136,7 @@ fn a_bad_seed_changes_nothing_and_says_why() {
         };
         if relay
             .log
-            .find_within(crate::harness::PATIENCE / 4, mark, logged)
+            .find_within(crate::harness::PATIENCE, mark, logged)
             .is_none()
         {
             failures.push(format!(

