@@ -17,6 +17,8 @@ pub const MARKERS: usize = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct Pushed {
     pub marker: usize,
+    /// Before its first byte left.
+    pub began: SystemTime,
     pub ended: SystemTime,
     /// None when the node went away.
     pub status: Option<u16>,
@@ -52,11 +54,13 @@ impl Writer {
             while goes_on(&stopped, due) {
                 due += PACE;
                 marker += 1;
+                let began = SystemTime::now();
                 let answer = admin.push(&content(marker));
                 let is_gone = answer.is_none();
                 let revision = answer.as_ref().filter(|answer| answer.status == 200);
                 all.push(Pushed {
                     marker,
+                    began,
                     ended: SystemTime::now(),
                     status: answer.as_ref().map(|answer| answer.status),
                     revision: revision.map(|answer| revision_of(answer.revision.as_deref())),
