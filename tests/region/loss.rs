@@ -25,6 +25,11 @@ fn a_primary_that_is_killed_is_succeeded_with_an_alarm() {
         records.0.import(node);
     }
     nodes[0].wait("the first primary", |slot| slot["phase"] == "active");
+    let writers = Writer::start_all(nodes);
+    nodes[1].wait("some writes", |slot| {
+        revision_of(slot["head"].as_str()).1 > 20
+    });
+    // Only when all goes: what is left to do before the term is over is to tell of it.
     let at = from_now(Duration::from_secs(6));
     records.0.switch("eu", at);
     records.0.import(&nodes[2]);
@@ -32,10 +37,6 @@ fn a_primary_that_is_killed_is_succeeded_with_an_alarm() {
     for node in nodes {
         node.wait("the plan", told);
     }
-    let writers = Writer::start_all(nodes);
-    nodes[1].wait("some writes", |slot| {
-        revision_of(slot["head"].as_str()).1 > 20
-    });
     nodes[0].relay.signal(Signal::KILL);
     let killed = SystemTime::now();
     assert!(killed < at, "the machine is too slow for this plan");
