@@ -17,6 +17,11 @@ use std::time::{Duration, Instant, SystemTime};
 /// How long things take in these tests. A write that was begun before the drain has to end in it:
 /// two shared cores and a debug build want a part of a second for that.
 pub const TIMING: &str = "max_skew=300,guard=300,grace=300,drain=500,hold=3000,poll=200";
+/// The same, with more patience for the seal of a primary that a slow disk holds up.
+pub const PATIENT: &str = "max_skew=300,guard=300,grace=2000,drain=500,hold=3000,poll=200";
+/// What both say of a write that is under way, or held, at a switch.
+pub const DRAIN: Duration = Duration::from_millis(500);
+pub const HOLD: Duration = Duration::from_secs(3);
 
 /// Regions; each has one node, whose name ends with `-1`.
 pub const REGIONS: [&str; 3] = ["au", "eu", "us"];
@@ -172,6 +177,15 @@ pub struct Records {
 impl Records {
     /// The first record: everything is `primary`'s.
     pub fn new<'n>(nodes: impl IntoIterator<Item = &'n Node>, primary: &str) -> Records {
+        Records::timed(nodes, primary, TIMING)
+    }
+
+    /// The same with timings of the test's own.
+    pub fn timed<'n>(
+        nodes: impl IntoIterator<Item = &'n Node>,
+        primary: &str,
+        timing: &str,
+    ) -> Records {
         let records = Records {
             scratch: Rc::new(Scratch::new("records")),
             author: 0,
@@ -185,7 +199,7 @@ impl Records {
         let sites: Vec<String> = sites.collect();
         let out = records.document();
         let mut words = vec!["region", "new", "--cluster", "plant", "--primary", primary];
-        words.extend(["--timing", TIMING, "--out", &out]);
+        words.extend(["--timing", timing, "--out", &out]);
         for site in &sites {
             words.extend(["--region", site]);
         }

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Writers of each node.
-const WRITERS: usize = 2;
+pub const WRITERS: usize = 2;
 /// From one push of a writer to its next: with six of them, 50 a second.
 const PACE: Duration = Duration::from_millis(120);
 /// Markers of one writer: what it pushes is told from what others do.
@@ -20,6 +20,7 @@ pub struct Pushed {
     /// Before its first byte left.
     pub began: SystemTime,
     pub ended: SystemTime,
+    pub lasted: Duration,
     /// None when the node went away.
     pub status: Option<u16>,
     /// Epoch and place in it, where it was answered 200.
@@ -54,7 +55,7 @@ impl Writer {
             while goes_on(&stopped, due) {
                 due += PACE;
                 marker += 1;
-                let began = SystemTime::now();
+                let (began, asked) = (SystemTime::now(), Instant::now());
                 let answer = admin.push(&content(marker));
                 let is_gone = answer.is_none();
                 let revision = answer.as_ref().filter(|answer| answer.status == 200);
@@ -62,6 +63,7 @@ impl Writer {
                     marker,
                     began,
                     ended: SystemTime::now(),
+                    lasted: asked.elapsed(),
                     status: answer.as_ref().map(|answer| answer.status),
                     revision: revision.map(|answer| revision_of(answer.revision.as_deref())),
                     body: answer.map(|answer| answer.body).unwrap_or_default(),
