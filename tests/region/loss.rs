@@ -92,10 +92,9 @@ fn comes_back((_records, nodes): (Records, [Node; 3]), pushed: &[Pushed]) {
     let lost = lost.count();
     println!("made on {parent:?}; {lost} writes of the old term came too late");
     let [au, eu, us] = nodes;
-    let Node { name, site, relay } = au;
-    drop(relay);
-    let relay = crate::harness::relay::Relay::start(&site);
-    let au = Node { name, site, relay };
+    drop(au.relay);
+    let relay = crate::harness::relay::Relay::start(&au.site);
+    let au = Node { relay, ..au };
     let head = eu.slot()["head"].clone();
     let back = au.wait("the content of the new term", |slot| {
         slot["head"] == head && slot["phase"] == "replica"

@@ -40,6 +40,7 @@ mod example;
 mod followers;
 mod loss;
 mod nodes;
+mod port;
 mod routed;
 mod switches;
 mod trust;

@@ -7,6 +7,7 @@ use crate::admin::Admin;
 use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
 use crate::harness::site::{PROGRAM, Scratch, Site, certificates};
+use crate::port::Port;
 use crate::site::site;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -34,6 +35,8 @@ pub struct Node {
     pub name: String,
     pub site: Site,
     pub relay: Relay,
+    /// Where it is found again after a restart.
+    pub port: Port,
 }
 
 impl Node {
@@ -58,18 +61,21 @@ impl Node {
         let part_of = part.as_object_mut().expect("an object");
         part_of.extend(more.unwrap_or_default());
         site.config["region"] = part;
+        let port = Port::of(&mut site);
         let relay = Relay::start(&site);
-        // Where it is found again after a restart.
-        site.config["listen"] = json!([relay.address.to_string()]);
-        Node { name, site, relay }
+        Node {
+            name,
+            site,
+            relay,
+            port,
+        }
     }
 
     /// Stops it like an operator, and starts it again at the same place.
     pub fn restart(self) -> Node {
-        let Node { name, site, relay } = self;
-        assert!(relay.stop().success());
-        let relay = Relay::start(&site);
-        Node { name, site, relay }
+        assert!(self.relay.stop().success());
+        let relay = Relay::start(&self.site);
+        Node { relay, ..self }
     }
 
     /// Runs a command that talks to this node.
@@ -192,7 +198,7 @@ impl Records {
             version: 1,
         };
         let sites = nodes.into_iter().zip(REGIONS).map(|(node, region)| {
-            let (name, address) = (&node.name, node.relay.address);
+            let (name, address) = (&node.name, node.port.address);
             let scheme = if has_tls(&node.site) { "https" } else { "http" };
             format!("{region}={name}@{scheme}://{address}")
         });

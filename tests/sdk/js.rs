@@ -15,10 +15,11 @@ use crate::app::SLOTS;
 use crate::harness::PATIENCE;
 use crate::harness::relay::Relay;
 use crate::harness::site::{Site, certificates};
+use crate::port::Port;
 use crate::python::skip;
 use application::Application;
 use expected::Seeds;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -34,9 +35,10 @@ const RECONNECT_MAX: Duration = Duration::from_secs(40);
 const EXPERIMENTS_IN: &str = "payments";
 
 /// What an application goes through in one life: start, evaluation, a change, a restart of the
-/// relay that hides a change. Gives the restarted relay.
+/// relay that hides a change. Gives the restarted relay. `site` names the address of `relay`, so
+/// that a relay started from it again is found again.
 fn live_through_everything(
-    site: &mut Site,
+    site: &Site,
     relay: Relay,
     apps: &[Application],
     seeds: &Seeds,
@@ -54,7 +56,6 @@ fn live_through_everything(
     let took = before.elapsed();
     assert!(took <= CHANGE_MAX, "told of the change only after {took:?}");
 
-    site.config["listen"] = json!([relay.address.to_string()]);
     let marks: Vec<usize> = apps.iter().map(Application::mark).collect();
     assert!(relay.stop().success());
     site.replace_seed(&seeds.first.seed);
@@ -73,6 +74,7 @@ fn in_node(scheme: &str) {
     };
     let seeds = Seeds::of(installed);
     let mut site = Site::new(&format!("node-{scheme}"), &seeds.first.seed);
+    let _port = Port::of(&mut site);
     let relay = Relay::start(&site);
     let service = format!("{scheme}://{}", relay.address);
     let bundle: OsString = certificates().join("bundle.crt").into();
@@ -80,7 +82,7 @@ fn in_node(scheme: &str) {
     let apps = SLOTS.map(|slot| {
         Application::in_node(installed, &site, slot, &service, &trust, &seeds.first.seed)
     });
-    let relay = live_through_everything(&mut site, relay, &apps, seeds);
+    let relay = live_through_everything(&site, relay, &apps, seeds);
     for app in apps.iter().filter(|app| app.slot.0 == EXPERIMENTS_IN) {
         app.wait_until_reported(0, "analytics");
     }
@@ -117,6 +119,7 @@ fn an_application_on_a_page_of_another_origin_is_served() {
     };
     let seeds = Seeds::of(installed);
     let mut site = Site::new("page", &seeds.first.seed);
+    let _port = Port::of(&mut site);
     let relay = Relay::start(&site);
     let service = format!("http://{}", relay.address);
     let seed = &seeds.first.seed;
@@ -126,7 +129,7 @@ fn an_application_on_a_page_of_another_origin_is_served() {
         browser, &site, SLOTS[3], page, &address,
     )];
     apps[0].wait(0, "refused");
-    let relay = live_through_everything(&mut site, relay, &apps, seeds);
+    let relay = live_through_everything(&site, relay, &apps, seeds);
     apps[0].check_nothing_failed();
     let before = usage_reports(&relay);
     apps[0].leave();

@@ -16,6 +16,8 @@ mod admin;
 #[allow(dead_code, reason = "shared with tests that need the rest")]
 #[path = "../region/nodes.rs"]
 mod nodes;
+#[path = "../region/port.rs"]
+mod port;
 #[allow(dead_code, reason = "shared with tests that need the rest")]
 #[path = "../state/site.rs"]
 mod site;
@@ -40,6 +42,7 @@ use harness::PATIENCE;
 use harness::relay::Relay;
 use harness::site::{Site, certificates};
 use namespace::Namespace;
+use port::Port;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 
@@ -72,14 +75,14 @@ fn by_service_url(scheme: &str) {
         Ok(namespace) => namespace,
         Err(why) => return python::skip(&why),
     };
-    site.config["listen"] = json!(["127.0.0.1:0", "127.0.0.1:443"]);
+    // Nobody else is in there to take it, and it is none that clients are given.
+    site.config["listen"] = json!(["127.0.0.1:8443", "127.0.0.1:443"]);
     let relay = Relay::start_through(&site, &namespace.enter());
     let route = Route {
         through: namespace.enter(),
         service: Some(format!("{scheme}://{}", relay.address)),
         environment: vec![trust()],
     };
-    site.config["listen"] = json!([relay.address.to_string(), "127.0.0.1:443"]);
     scenario::live_through_everything(python, &site, relay, &route);
 }
 
@@ -99,9 +102,9 @@ fn an_application_behind_a_proxy_setting_is_served() {
         return;
     };
     let mut site = Site::new("proxy", &demo(python).first.seed);
+    let _port = Port::of(&mut site);
     let relay = Relay::start(&site);
     let route = Route::by_proxy(&relay);
-    site.config["listen"] = json!([relay.address.to_string()]);
     scenario::live_through_everything(python, &site, relay, &route);
 }
 

@@ -7,10 +7,10 @@ use crate::harness::site::Site;
 use crate::place::{
     SLOTS, double, get, mark, notify, set, short, site, site_by_url, until_marked, until_open,
 };
+use crate::port::Port;
 use crate::shortened;
 use serde_json::json;
 use staffetta::limits::Limits;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 #[test]
@@ -41,14 +41,6 @@ fn a_change_goes_through_two_relays() {
     assert!(near.stop().success());
 }
 
-/// An address that is known before anybody listens there. Nobody else takes ports of that host.
-fn reserve(number: u8) -> SocketAddr {
-    let process = std::process::id().to_be_bytes();
-    let host = Ipv4Addr::new(127, process[2] | 1, process[3], number);
-    let listener = TcpListener::bind((host, 0)).expect("all of 127/8 is this machine");
-    listener.local_addr().expect("it is bound")
-}
-
 #[test]
 fn a_ring_of_three_is_refused_and_goes_on_serving() {
     let limits = Limits {
@@ -61,7 +53,9 @@ fn a_ring_of_three_is_refused_and_goes_on_serving() {
     if shortened::serves(limits) {
         return;
     }
-    let addresses = [1, 2, 3].map(reserve);
+    // Known before anybody listens there.
+    let ports = [(); 3].map(|()| Port::reserve());
+    let addresses = ports.each_ref().map(|port| port.address);
     let site = |number: usize| -> Site {
         let next = addresses[(number + 1) % addresses.len()];
         let url = format!("http://{next}");

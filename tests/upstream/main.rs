@@ -28,6 +28,9 @@ mod shortened;
 #[path = "../relay/way.rs"]
 mod way;
 
+#[allow(dead_code, reason = "shared with tests that need the rest")]
+#[path = "../region/port.rs"]
+mod port;
 #[path = "../state/reworded.rs"]
 mod reworded;
 #[allow(dead_code, reason = "shared with tests that need the rest")]
