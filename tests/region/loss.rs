@@ -3,7 +3,7 @@
 
 use crate::content::content;
 use crate::nodes::{Node, Records, done, from_now, said, three};
-use crate::writers::{Pushed, Writer, revision_of};
+use crate::writers::{self, Pushed, Writer, revision_of};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -14,6 +14,7 @@ const TAKEOVER: Duration = Duration::from_millis(600);
 
 #[test]
 fn a_primary_that_is_killed_is_succeeded_with_an_alarm() {
+    let _turn = writers::turn();
     let [au, eu, us] = three();
     let mut records = {
         let nodes = [au, eu, us];

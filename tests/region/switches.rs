@@ -4,7 +4,7 @@ use crate::content::{content, marker};
 use crate::followers::{Follower, changes, websocket};
 use crate::nodes::{DRAIN, HOLD, Node, PATIENT, REGIONS, Records, from_now, three};
 use crate::site::document;
-use crate::writers::{Pushed, WRITERS, Writer, revision_of};
+use crate::writers::{self, Pushed, WRITERS, Writer, revision_of};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -109,6 +109,7 @@ fn look_at_all(nodes: &[Node], terms: &mut Terms) {
 
 #[test]
 fn planned_switches_lose_no_write_and_disturb_no_client() {
+    let _turn = writers::turn();
     let nodes = three();
     let mut records = Records::timed(&nodes, "au", PATIENT);
     for node in &nodes {

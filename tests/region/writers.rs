@@ -3,6 +3,7 @@
 use crate::content::content;
 use crate::nodes::Node;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -26,6 +27,14 @@ pub struct Pushed {
     /// Epoch and place in it, where it was answered 200.
     pub revision: Option<(u64, u64)>,
     pub body: String,
+}
+
+/// To be held by a test with writers and a plan: beside the writers of another one, it would wait
+/// for the syncs of both.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    // The test before may have failed; its turn is over all the same.
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A writer at work.
