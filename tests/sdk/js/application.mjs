@@ -55,16 +55,26 @@ export function evaluate(sdk, found) {
   };
 }
 
-/** Looks over the SDK's shoulder: says how each of its POSTs was answered. */
+/** Looks over the SDK's shoulder: says how each of its POSTs was answered, and when all are. */
 export function watchPosts(scope, say) {
   const fetch = scope.fetch;
+  let underWay = 0;
   scope.fetch = async (address, options = {}) => {
-    const answer = await fetch(address, options);
-    if (options.method === "POST") {
+    if (options.method !== "POST") {
+      return fetch(address, options);
+    }
+    underWay += 1;
+    try {
+      const answer = await fetch(address, options);
       const path = new URL(address).pathname;
       say("posted", { to: path.slice(path.lastIndexOf("/") + 1), status: answer.status });
+      return answer;
+    } finally {
+      underWay -= 1;
+      if (underWay === 0) {
+        say("settled");
+      }
     }
-    return answer;
   };
 }
 

@@ -51,6 +51,8 @@ fn an_application_on_a_page_of_the_front_stays_with_its_node() {
         app.wait_for_values(mark, "registration", &seeds.first, PATIENCE);
         app.wait(mark, "ready");
         app.wait_until_reported(mark, "usage");
+        // Its reports go out together: whatever is under way to a node that is killed is lost.
+        app.wait(mark, "settled");
     };
     wait_until_served(&app, 0);
     // The event stream was answered first, and bound the page.
