@@ -52,7 +52,7 @@ impl Drop for Taken {
 pub struct Tls {
     pub session: ServerConnection,
     /// Read from the wire, not yet given to TLS.
-    pub unread: Vec<u8>,
+    unread: Vec<u8>,
     spare: Spare,
     taken: Option<Taken>,
 }
